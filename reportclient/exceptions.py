@@ -1,0 +1,567 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every failure of this library, as one tree.
+
+::
+
+    ReportClientError (also a keystoneauth1 ClientException)
+    |-- InvalidInput (also a ValueError): refused here, before any request
+    |   |-- InvalidName, InvalidUUID, InvalidTrait, InvalidAggregate
+    |   |-- InvalidResourceClass, InvalidInventory
+    |   `-- InvalidProviderTree: several of them, or the tree's shape
+    |-- ConfigurationError: permanent until somebody edits the configuration
+    |-- PlacementUnavailable (= PlacementAPIConnectFailure): worth a retry
+    |   |-- ConnectFailed: refused, unknown host, reset
+    |   |-- PlacementTimeout, TLSFailed
+    |   |-- DiscoveryFailed, EndpointMissing
+    |   |-- Unauthorized: 401, or no token to be had
+    |   |-- ServiceUnavailable: 502, 503, 504
+    |   |-- TooManyRequests: 429
+    |   `-- BadAnswer: HTML, cut JSON, or JSON of another shape
+    |-- PlacementError: Placement answered, and the answer is no
+    |   |-- BadRequest: 400
+    |   |   |-- UnknownTrait, UnknownResourceClass
+    |   |-- Forbidden: 403
+    |   |-- NotFound: 404
+    |   |   `-- ResourceProviderNotFound
+    |   |-- MicroversionNotSupported: 406, or known to be too old
+    |   |-- RequestTooLarge: 413, 414, 431
+    |   |-- ServerError: 500 and its like
+    |   `-- PlacementAPIConflict: 409
+    |       |-- ConcurrentUpdate: a generation was outdated
+    |       |   |-- ResourceProviderUpdateConflict: ... and merging is no way
+    |       |   `-- PlacementReshapeConflict
+    |       |-- DuplicateProvider: the uuid or the name is taken
+    |       |-- InventoryInUse, ResourceProviderInUse
+    |       `-- CannotDeleteParent
+    |-- OperationFailed: what was being done; why is its __cause__
+    |   |-- ResourceProviderCreationFailed
+    |   |   |-- ResourceProviderNameConflict
+    |   |   `-- ParentProviderNotFound
+    |   |-- ResourceProviderRetrievalFailed
+    |   |   |-- ResourceProviderAggregateRetrievalFailed
+    |   |   |-- ResourceProviderTraitRetrievalFailed
+    |   |   `-- ResourceProviderAllocationRetrievalFailed
+    |   |-- ResourceProviderUpdateFailed, ResourceProviderDeletionFailed
+    |   |-- TraitRetrievalFailed, TraitCreationFailed
+    |   |-- ResourceClassRetrievalFailed, ResourceClassCreationFailed
+    |   |-- ResourceProviderSyncFailed: carries the SyncResult
+    |   `-- ReshapeFailed
+    |-- MassRemovalRefused: a tree that lost all its providers
+    |-- ReshapeNeeded: a driver's word, not a failure
+    `-- DriverNotReady (= VirtDriverNotReady): likewise
+
+Names that nova has are kept, so that ``except`` clauses move over. Every
+exception can be pickled, and none holds a token or a request header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa_exceptions
+
+__all__ = [
+    "BadAnswer",
+    "BadRequest",
+    "CannotDeleteParent",
+    "ConcurrentUpdate",
+    "ConfigurationError",
+    "ConnectFailed",
+    "DiscoveryFailed",
+    "DriverNotReady",
+    "DuplicateProvider",
+    "EndpointMissing",
+    "Forbidden",
+    "InvalidAggregate",
+    "InvalidInput",
+    "InvalidInventory",
+    "InvalidName",
+    "InvalidProviderTree",
+    "InvalidResourceClass",
+    "InvalidTrait",
+    "InvalidUUID",
+    "InventoryInUse",
+    "MassRemovalRefused",
+    "MicroversionNotSupported",
+    "NotFound",
+    "OperationFailed",
+    "ParentProviderNotFound",
+    "PlacementAPIConflict",
+    "PlacementAPIConnectFailure",
+    "PlacementError",
+    "PlacementReshapeConflict",
+    "PlacementTimeout",
+    "PlacementUnavailable",
+    "ReportClientError",
+    "RequestTooLarge",
+    "ReshapeFailed",
+    "ReshapeNeeded",
+    "ResourceClassCreationFailed",
+    "ResourceClassRetrievalFailed",
+    "ResourceProviderAggregateRetrievalFailed",
+    "ResourceProviderAllocationRetrievalFailed",
+    "ResourceProviderCreationFailed",
+    "ResourceProviderDeletionFailed",
+    "ResourceProviderInUse",
+    "ResourceProviderNameConflict",
+    "ResourceProviderNotFound",
+    "ResourceProviderRetrievalFailed",
+    "ResourceProviderSyncFailed",
+    "ResourceProviderTraitRetrievalFailed",
+    "ResourceProviderUpdateConflict",
+    "ResourceProviderUpdateFailed",
+    "ServerError",
+    "ServiceUnavailable",
+    "TLSFailed",
+    "TooManyRequests",
+    "TraitCreationFailed",
+    "TraitRetrievalFailed",
+    "Unauthorized",
+    "UnknownResourceClass",
+    "UnknownTrait",
+    "VirtDriverNotReady",
+]
+
+
+class ReportClientError(ksa_exceptions.ClientException):  # type: ignore[misc]
+    """Base of everything that this library raises.
+
+    The facts below are ``None`` where the failure has no such fact (there is
+    no status when the connection was refused).
+
+    :ivar status: HTTP status of the answer.
+    :ivar code: Placement's error code, for instance
+        ``placement.concurrent_update`` (servers from microversion 1.23).
+    :ivar detail: what Placement said, shortened.
+    :ivar method: HTTP method of the request that failed.
+    :ivar url: its URL, without credentials.
+    :ivar request_id: Placement's request id for the answer.
+    :ivar provider: the provider that it is about: a name or UUID.
+    :ivar retryable: whether the same call may succeed later unchanged.
+    :ivar outcome_unknown: the request was a write and may have been applied.
+    """
+
+    message = "The report client failed."
+    retryable: bool = False
+    outcome_unknown: bool = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        provider: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        detail: str | None = None,
+        method: str | None = None,
+        url: str | None = None,
+        request_id: str | None = None,
+        outcome_unknown: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.method = method
+        self.url = url
+        self.request_id = request_id
+        if outcome_unknown is not None:
+            self.outcome_unknown = outcome_unknown
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The answer's facts, as keyword arguments for another exception."""
+        return {
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "method": self.method,
+            "url": self.url,
+            "request_id": self.request_id,
+            "outcome_unknown": self.outcome_unknown,
+        }
+
+
+# -- refused here -----------------------------------------------------------
+
+
+class InvalidInput(ReportClientError, ValueError):
+    """A value was refused before any request was sent.
+
+    :ivar provider: name or UUID of the provider, if it is about one.
+    :ivar resource_class: the resource class, if it is about one.
+    :ivar field: what was wrong: ``total``, ``name``, ``traits`` ...
+    :ivar value: the value refused.
+    """
+
+    message = "A value was refused."
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        provider: str | None = None,
+        resource_class: str | None = None,
+        field: str | None = None,
+        value: Any = None,
+    ) -> None:
+        super().__init__(message, provider=provider)
+        self.resource_class = resource_class
+        self.field = field
+        self.value = value
+
+
+class InvalidName(InvalidInput):
+    """A provider name that Placement refuses (1 to 200 characters)."""
+
+
+class InvalidUUID(InvalidInput):
+    """Something that is not a UUID, where one is needed."""
+
+
+class InvalidTrait(InvalidInput):
+    """A trait name of the wrong form or length (1 to 255 characters)."""
+
+
+class InvalidAggregate(InvalidInput):
+    """An aggregate that is not a UUID."""
+
+
+class InvalidResourceClass(InvalidInput):
+    """A resource class name of the wrong form or length."""
+
+
+class InvalidInventory(InvalidInput):
+    """An inventory record with a value that Placement would refuse."""
+
+
+class InvalidProviderTree(InvalidInput):
+    """A tree that cannot be flushed; nothing of it was sent.
+
+    :ivar errors: every fault found, as `InvalidInput` exceptions.
+    """
+
+    message = "The provider tree cannot be sent."
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        errors: Sequence[InvalidInput] = (),
+        provider: str | None = None,
+        resource_class: str | None = None,
+        field: str | None = None,
+        value: Any = None,
+    ) -> None:
+        super().__init__(
+            message,
+            provider=provider,
+            resource_class=resource_class,
+            field=field,
+            value=value,
+        )
+        self.errors = tuple(errors)
+
+
+class ConfigurationError(ReportClientError):
+    """Something is missing from the configuration; retrying cannot help."""
+
+    message = "The client is not configured to reach Placement."
+
+
+# -- Placement could not be reached, or not understood ----------------------
+
+
+class PlacementUnavailable(ReportClientError):
+    """No usable answer came from Placement. The cause is ``__cause__``.
+
+    :ivar retry_after: seconds that the server asked to wait, or ``None``.
+    """
+
+    message = "Placement cannot be reached."
+    retryable = True
+    retry_after: float | None = None
+
+
+#: nova's name for the same family.
+PlacementAPIConnectFailure = PlacementUnavailable
+
+
+class ConnectFailed(PlacementUnavailable):
+    """Refused, unknown host, no route, or the connection broke."""
+
+
+class PlacementTimeout(PlacementUnavailable):
+    """No answer within the time given."""
+
+
+class TLSFailed(PlacementUnavailable):
+    """The TLS handshake or the certificate failed."""
+
+
+class DiscoveryFailed(PlacementUnavailable):
+    """The endpoint answered, but not as Placement's version document."""
+
+
+class EndpointMissing(PlacementUnavailable):
+    """The catalog has no endpoint for Placement (as asked for)."""
+
+
+class Unauthorized(PlacementUnavailable):
+    """401, or no token could be had."""
+
+
+class ServiceUnavailable(PlacementUnavailable):
+    """502, 503 or 504, from Placement or from a proxy before it."""
+
+
+class TooManyRequests(PlacementUnavailable):
+    """429."""
+
+
+class BadAnswer(PlacementUnavailable):
+    """An answer that is not what the API says: HTML, cut or odd JSON."""
+
+
+# -- Placement answered ------------------------------------------------------
+
+
+class PlacementError(ReportClientError):
+    """Placement answered with an error."""
+
+    message = "Placement refused the request."
+
+
+class BadRequest(PlacementError):
+    """400: Placement does not accept the request."""
+
+
+class UnknownTrait(BadRequest):
+    """This Placement does not know a trait.
+
+    :ivar names: the traits that it does not know.
+    """
+
+    names: tuple[str, ...] = ()
+
+
+class UnknownResourceClass(BadRequest):
+    """This Placement does not know a resource class.
+
+    :ivar names: the classes that it does not know.
+    """
+
+    names: tuple[str, ...] = ()
+
+
+class Forbidden(PlacementError):
+    """403: the user lacks a role."""
+
+
+class NotFound(PlacementError):
+    """404."""
+
+
+class ResourceProviderNotFound(NotFound):
+    """There is no such resource provider."""
+
+    message = "No such resource provider."
+
+
+class MicroversionNotSupported(PlacementError):
+    """This Placement is too old (or too new) for what was asked.
+
+    :ivar needed: the lowest microversion that has the meaning, ``"1.26"``.
+    :ivar offered: what the server offers, lowest and highest.
+    """
+
+    needed: str | None = None
+    offered: tuple[str | None, str | None] = (None, None)
+
+
+class RequestTooLarge(PlacementError):
+    """413, 414 or 431: a body, URL or header too large for the way there."""
+
+
+class ServerError(PlacementError):
+    """500: Placement failed."""
+
+    retryable = True
+    outcome_unknown = True
+
+
+class PlacementAPIConflict(PlacementError):
+    """409."""
+
+    message = "Placement answered with a conflict."
+
+
+class ConcurrentUpdate(PlacementAPIConflict):
+    """A generation was outdated: somebody else wrote in between."""
+
+    retryable = True
+
+
+class ResourceProviderUpdateConflict(ConcurrentUpdate):
+    """Two writers want different things, or the races never ended.
+
+    :ivar fields: what both sides changed, as ``"VCPU.total"`` or ``"VCPU"``;
+        empty when there was no clash but the retries ran out.
+    :ivar base: the values that both started from, by field.
+    :ivar mine: the values that this agent wants.
+    :ivar theirs: the values that Placement holds.
+    :ivar base_generation: the generation that ``base`` was read with.
+    :ivar their_generation: the generation that ``theirs`` was read with.
+    :ivar attempts: how often the write was tried.
+    """
+
+    message = "A resource provider was changed by two writers."
+    fields: tuple[str, ...] = ()
+    base: Mapping[str, Any] = {}
+    mine: Mapping[str, Any] = {}
+    theirs: Mapping[str, Any] = {}
+    base_generation: object = None
+    their_generation: object = None
+    attempts: int = 0
+
+
+class PlacementReshapeConflict(ConcurrentUpdate):
+    """A generation was outdated while reshaping."""
+
+
+class DuplicateProvider(PlacementAPIConflict):
+    """The name or the UUID of a new provider is taken (it does not say which)."""
+
+
+class InventoryInUse(PlacementAPIConflict):
+    """Inventory that allocations hold cannot be removed.
+
+    :ivar resource_classes: the classes that had to stay.
+    """
+
+    resource_classes: tuple[str, ...] = ()
+
+
+class ResourceProviderInUse(PlacementAPIConflict):
+    """A provider that has allocations cannot be deleted.
+
+    :ivar consumers: UUIDs of the consumers that hold them.
+    """
+
+    message = "The resource provider has allocations."
+    consumers: tuple[str, ...] = ()
+
+
+class CannotDeleteParent(PlacementAPIConflict):
+    """A provider that has children cannot be deleted."""
+
+
+# -- what was being done -----------------------------------------------------
+
+
+class OperationFailed(ReportClientError):
+    """An operation failed; ``__cause__`` says why, and its facts are copied."""
+
+    message = "An operation on Placement failed."
+
+
+class ResourceProviderCreationFailed(OperationFailed):
+    """A provider could not be created."""
+
+
+class ResourceProviderNameConflict(ResourceProviderCreationFailed):
+    """Another provider has the name.
+
+    :ivar name: the name, as the holder spells it.
+    :ivar holder: UUID of the provider that has it.
+    :ivar holder_consumers: UUIDs of consumers with allocations there, or
+        ``None`` where that could not be read.
+    """
+
+    name: str | None = None
+    holder: str | None = None
+    holder_consumers: tuple[str, ...] | None = None
+
+
+class ParentProviderNotFound(ResourceProviderCreationFailed):
+    """The parent of a new provider does not exist in Placement."""
+
+
+class ResourceProviderRetrievalFailed(OperationFailed):
+    """Providers could not be read."""
+
+
+class ResourceProviderAggregateRetrievalFailed(ResourceProviderRetrievalFailed):
+    """The aggregates of a provider could not be read."""
+
+
+class ResourceProviderTraitRetrievalFailed(ResourceProviderRetrievalFailed):
+    """The traits of a provider could not be read."""
+
+
+class ResourceProviderAllocationRetrievalFailed(ResourceProviderRetrievalFailed):
+    """The allocations on a provider could not be read."""
+
+
+class ResourceProviderUpdateFailed(OperationFailed):
+    """A provider, or an aspect of it, could not be written."""
+
+
+class ResourceProviderDeletionFailed(OperationFailed):
+    """A provider could not be deleted."""
+
+
+class TraitRetrievalFailed(OperationFailed):
+    """The list of traits could not be read."""
+
+
+class TraitCreationFailed(OperationFailed):
+    """A custom trait could not be created."""
+
+
+class ResourceClassRetrievalFailed(OperationFailed):
+    """The list of resource classes could not be read."""
+
+
+class ResourceClassCreationFailed(OperationFailed):
+    """A custom resource class could not be created."""
+
+
+class ResourceProviderSyncFailed(OperationFailed):
+    """A flush did not succeed for every provider.
+
+    :ivar result: the `SyncResult`: what was written, what not, and why.
+    """
+
+    message = "Not everything could be sent to Placement."
+    result: Any = None
+
+
+class ReshapeFailed(OperationFailed):
+    """Moving inventory and allocations between providers failed."""
+
+
+class MassRemovalRefused(ReportClientError):
+    """A tree came back without any provider of its own; nothing was deleted."""
+
+
+# -- a driver's words --------------------------------------------------------
+
+
+class ReshapeNeeded(ReportClientError):
+    """A driver says that inventory must move between providers."""
+
+    message = "The driver needs a reshape."
+
+
+class DriverNotReady(ReportClientError):
+    """A driver cannot say yet what there is; Placement is left alone."""
+
+    message = "The driver is not ready."
+    retryable = True
+
+
+#: nova's name for the same.
+VirtDriverNotReady = DriverNotReady
