@@ -45,6 +45,7 @@
     |   |-- TraitRetrievalFailed, TraitCreationFailed
     |   |-- ResourceClassRetrievalFailed, ResourceClassCreationFailed
     |   |-- ResourceProviderSyncFailed: carries the SyncResult
+    |   |   `-- SyncUnavailable (also a PlacementUnavailable)
     |   `-- ReshapeFailed
     |-- MassRemovalRefused: a tree that lost all its providers
     |-- ReshapeNeeded: a driver's word, not a failure
@@ -113,6 +114,7 @@ __all__ = [
     "ResourceProviderUpdateFailed",
     "ServerError",
     "ServiceUnavailable",
+    "SyncUnavailable",
     "TLSFailed",
     "TooManyRequests",
     "TraitCreationFailed",
@@ -415,6 +417,7 @@ class ResourceProviderUpdateConflict(ConcurrentUpdate):
     :ivar base_generation: the generation that ``base`` was read with.
     :ivar their_generation: the generation that ``theirs`` was read with.
     :ivar attempts: how often the write was tried.
+    :ivar result: the `SyncResult` of the flush that met it, or ``None``.
     """
 
     message = "A resource provider was changed by two writers."
@@ -425,6 +428,7 @@ class ResourceProviderUpdateConflict(ConcurrentUpdate):
     base_generation: object = None
     their_generation: object = None
     attempts: int = 0
+    result: Any = None
 
 
 class PlacementReshapeConflict(ConcurrentUpdate):
@@ -537,6 +541,10 @@ class ResourceProviderSyncFailed(OperationFailed):
 
     message = "Not everything could be sent to Placement."
     result: Any = None
+
+
+class SyncUnavailable(ResourceProviderSyncFailed, PlacementUnavailable):
+    """A flush did not succeed, and every failure is that of reaching Placement."""
 
 
 class ReshapeFailed(OperationFailed):

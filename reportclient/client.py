@@ -1,0 +1,688 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ReportClient`: what an agent imports.
+
+Names and argument order are nova's (``context`` first), so that code written
+for nova's report client moves over. ``context`` is any object with a
+``global_id`` (the global request id), or ``None``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import random as random_
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import tenacity
+
+from reportclient import exceptions, removal, validation
+from reportclient.api import PlacementAPI
+from reportclient.cache import Cache
+from reportclient.drivers.base import Driver
+from reportclient.engine import Engine
+from reportclient.flush import Flusher
+from reportclient.identity import ProviderKeeper
+from reportclient.locks import TreeLocks
+from reportclient.names import KnownNames
+from reportclient.notices import Notices
+from reportclient.plan import CreateProvider, MoveProvider, Plan, RenameProvider, WriteAspect
+from reportclient.provider_tree import ProviderSubTree, ProviderTree, TreeSnapshot
+from reportclient.refresh import Refresher
+from reportclient.request_log import RequestLog
+from reportclient.result import ProviderResult, SyncResult
+from reportclient.retry import RetryPolicy
+from reportclient.transport import Transport
+from reportclient.types import Aspect, Context, Generation, Inventory, ProviderSummary
+from reportclient.workers import Workers
+from reportclient.writer import AspectWriter
+
+__all__ = ["ReportClient", "TraitInfo"]
+
+LOG = logging.getLogger(__name__)
+
+_EMPTY_TREE = TreeSnapshot.build(())
+#: How often a driver is run again in one pass because of a real clash.
+_REDRIVES = 3
+
+
+class TraitInfo(NamedTuple):
+    """Traits of a provider and the generation that they were read with."""
+
+    traits: frozenset[str]
+    generation: Generation
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """One call of a public method: its requests, and when it began."""
+
+    api: PlacementAPI
+    log: RequestLog
+    began: float
+
+
+class ReportClient:
+    """Tells Placement what there is, and keeps telling the truth.
+
+    Building one does no I/O. One client may be used by many threads at once,
+    and after a fork by parent and child. See `report` for the whole loop of
+    an agent, and `get_provider_tree_and_ensure_root` with
+    `update_from_provider_tree` for its two halves.
+
+    :param adapter: a `keystoneauth1.adapter.Adapter` for the service type
+        ``placement``.
+    :param refresh_interval: seconds until a tree is listed again (up to a
+        tenth earlier, at random); 0: a tree is read once, and then only on
+        request.
+    :param deep_refresh_every: every so many refreshes everything is read
+        afresh, whatever the generations say; 0: never.
+    :param max_workers: how many requests run at once; 1: no threads at all.
+    :param timeout: seconds until a request without an answer is given up.
+    :param retry: a `RetryPolicy`.
+    :param strict: a standard trait or resource class that this Placement does
+        not know is an error; by default it is left out, with a warning.
+    :param clock: monotonic seconds.
+    :param sleep: waits so many seconds.
+    :param random: a number from 0 up to 1.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        *,
+        refresh_interval: float = 300,
+        deep_refresh_every: int = 10,
+        max_workers: int = 8,
+        timeout: float = 60,
+        retry: RetryPolicy | None = None,
+        strict: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = random_.random,
+    ) -> None:
+        retry = retry or RetryPolicy()
+        self._transport = Transport(
+            adapter,
+            timeout=timeout,
+            max_workers=max_workers,
+            retry=retry,
+            clock=clock,
+            sleep=sleep,
+            random=random,
+        )
+        cache, workers = Cache(), Workers(max_workers)
+        self._engine = Engine(
+            cache=cache,
+            names=KnownNames(),
+            workers=workers,
+            inline=Workers(1),
+            refresher=Refresher(
+                cache,
+                workers,
+                interval=refresh_interval,
+                deep_every=deep_refresh_every,
+                clock=clock,
+                random=random,
+            ),
+            notices=Notices(LOG, clock),
+            retry=retry,
+            strict=strict,
+            clock=clock,
+            sleep=sleep,
+            random=random,
+        )
+        self._locks = TreeLocks()
+        self._flusher = Flusher(self._engine, self._locks)
+        _clients.add(self)
+
+    def close(self) -> None:
+        """End the threads and close the connections. The cache stays."""
+        self._engine.workers.close()
+        self._transport.close()
+
+    def __enter__(self) -> ReportClient:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # -- the pass of an agent -------------------------------------------------
+
+    def report(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        name: str,
+        driver: Driver,
+        startup: bool = False,
+        *,
+        parent_provider_uuid: str | None = None,
+    ) -> SyncResult:
+        """Read the tree, let the driver edit it, send what the driver changed.
+
+        A normal return guarantees that Placement held all that the driver
+        wants, merged with what others wrote meanwhile, except what the
+        result names as kept, pending or left out. An unchanged pass that is
+        not due costs no request; one that is due costs one listing of the
+        tree (and one of the sharing providers, if there are aggregates).
+
+        A root that Placement does not have is created by the flush, that is
+        after the driver has answered.
+
+        :param context: an object with ``global_id``, or ``None``.
+        :param rp_uuid: UUID of the root (or of any provider of its tree).
+        :param name: its name, which is also the ``nodename`` that the driver
+            gets. A provider that has another name is renamed.
+        :param driver: an object with ``update_provider_tree``.
+        :param startup: whether this is the first pass after a start. Only
+            then may a driver ask for a reshape.
+        :param parent_provider_uuid: the parent, should it have to be created.
+        :returns: what was done, provider by provider.
+        :raises DriverNotReady: the driver's; nothing was written.
+        :raises ReshapeNeeded: the driver's, outside start-up; nothing was
+            written.
+        :raises InvalidInput: the driver's tree has faults; nothing was sent.
+        :raises MassRemovalRefused: the driver's tree lost all its providers.
+        :raises ResourceProviderUpdateConflict: another writer wants other
+            values, and running the driver again did not settle it.
+        :raises ResourceProviderSyncFailed: some provider failed; ``result``
+            says what was done.
+        :raises PlacementUnavailable: Placement could not be reached.
+        """
+        rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+        validation.check_name(name, provider=rp_uuid)
+        call = self._call(context)
+        result = SyncResult()
+        retrying = self._engine.retrying(self._worth_redriving).copy(
+            stop=tenacity.stop_after_attempt(1 + _REDRIVES)
+        )
+        with self._accounted(call, result):
+            for attempt in retrying:
+                with attempt:
+                    result.redriven = attempt.retry_state.attempt_number - 1
+                    result.providers.clear()
+                    tree = self._tree_for_driver(call.api, rp_uuid, name, parent_provider_uuid)
+                    driver.update_provider_tree(tree, name)
+                    self._flusher.flush(tree, call.api, result)
+        return result
+
+    @staticmethod
+    def _worth_redriving(error: BaseException) -> bool:
+        """Whether a fresh tree may settle it: a clash, or a provider that is gone."""
+        if isinstance(error, exceptions.ResourceProviderUpdateConflict):
+            return bool(error.fields)
+        return isinstance(error, exceptions.ResourceProviderSyncFailed) and any(
+            isinstance(failure, exceptions.ResourceProviderNotFound)
+            for failure in error.result.failures.values()
+        )
+
+    def _tree_for_driver(
+        self, api: PlacementAPI, rp_uuid: str, name: str, parent_uuid: str | None
+    ) -> ProviderTree:
+        """The tree; with the root added locally if Placement does not have it."""
+        snapshot = self._fresh_snapshot(api, rp_uuid)
+        if snapshot is not None:
+            tree = ProviderTree.from_snapshot(snapshot, base=snapshot)
+            if snapshot.records[rp_uuid].name != name:
+                tree.rename(rp_uuid, name)
+            return tree
+        if parent_uuid is None:
+            tree = ProviderTree.from_snapshot(_EMPTY_TREE, base=_EMPTY_TREE)
+            tree.new_root(name, rp_uuid)
+            return tree
+        above = self._fresh_snapshot(api, parent_uuid)
+        if above is None:
+            raise _no_parent(rp_uuid, name, parent_uuid)
+        tree = ProviderTree.from_snapshot(above, base=above)
+        tree.new_child(name, parent_uuid, uuid=rp_uuid)
+        return tree
+
+    def get_provider_tree_and_ensure_root(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        *,
+        name: str | None = None,
+        parent_provider_uuid: str | None = None,
+    ) -> ProviderTree:
+        """The tree of a provider, which is created if Placement lacks it.
+
+        A normal return guarantees that Placement has the provider, under the
+        name and parent given (if they were given), and that the tree holds
+        all providers of its tree and, as lone roots, the sharing providers
+        of its aggregates, as fresh as ``refresh_interval`` asks. The tree is
+        the caller's own; making it costs the same however large it is.
+
+        :param rp_uuid: UUID of any provider of the tree.
+        :param name: name for a provider that has to be created (default: its
+            UUID); one that has another name is renamed.
+        :param parent_provider_uuid: likewise the parent; moving needs
+            microversion 1.37.
+        :raises ResourceProviderNameConflict: another provider has the name.
+        :raises ParentProviderNotFound: there is no such parent.
+        :raises ResourceProviderCreationFailed, ResourceProviderRetrievalFailed:
+            Placement refused.
+        :raises PlacementUnavailable: it could not be reached; what was known
+            stays known.
+        """
+        rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+        call = self._call(context)
+        snapshot = self._fresh_snapshot(call.api, rp_uuid)
+        wanted = snapshot.records[rp_uuid] if snapshot else None
+        parent = parent_provider_uuid and validation.normalise_uuid(
+            parent_provider_uuid, field="parent_provider_uuid"
+        )
+        if (
+            wanted is None
+            or (name is not None and wanted.name != name)
+            or (parent is not None and wanted.parent_uuid != parent)
+        ):
+            self._ensure(call.api, rp_uuid, name, parent)
+            snapshot = self._fresh_snapshot(call.api, rp_uuid)
+        if snapshot is None:
+            raise exceptions.ResourceProviderRetrievalFailed(
+                f"Provider {rp_uuid} went away while it was being read.", provider=rp_uuid
+            )
+        return ProviderTree.from_snapshot(snapshot, base=snapshot)
+
+    def get_provider_subtree_and_ensure_root(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        *,
+        name: str | None = None,
+        parent_provider_uuid: str | None = None,
+    ) -> ProviderSubTree:
+        """As `get_provider_tree_and_ensure_root`, as a `ProviderSubTree`.
+
+        A tree here is never more than one provider's tree, so the two differ
+        in type only. nova's loses the sharing providers; this one keeps them.
+        """
+        tree = self.get_provider_tree_and_ensure_root(
+            context, rp_uuid, name=name, parent_provider_uuid=parent_provider_uuid
+        )
+        subtree = ProviderSubTree(rp_uuid)
+        subtree.adopt(tree)
+        return subtree
+
+    def update_from_provider_tree(
+        self,
+        context: Context | None,
+        new_tree: ProviderTree,
+        allocations: Mapping[str, Any] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> SyncResult | Plan:
+        """Send to Placement what was changed in a tree since it was handed out.
+
+        A normal return guarantees what `report` guarantees, and what was sent
+        is the tree's base from then on. A tree built by hand is compared with
+        what this client knows of the roots that it holds.
+
+        :param new_tree: the tree as it should be.
+        :param dry_run: send no write, and return the `Plan`.
+        :returns: what was done; with ``dry_run`` what would be.
+        :raises: as `report`.
+        """
+        call = self._call(context)
+        if dry_run:
+            return self._flusher.plan(new_tree, call.api)
+        result = SyncResult()
+        with self._accounted(call, result):
+            self._flusher.flush(new_tree, call.api, result)
+        return result
+
+    def refresh(self, uuids: Iterable[str], context: Context | None = None) -> None:
+        """List the trees of some providers now, whether they are due or not.
+
+        :raises ReportClientError: one of them could not be read; the others
+            are up to date.
+        """
+        normal = [validation.normalise_uuid(uuid) for uuid in uuids]
+        failed = self._refresh(self._call(context).api, normal)
+        for error in failed.values():
+            raise error
+
+    # -- one aspect of one provider ---------------------------------------------
+
+    def set_inventory_for_provider(
+        self, context: Context | None, rp_uuid: str, inv_data: Inventory | None
+    ) -> None:
+        """Make ``inv_data`` the inventory of a provider that exists.
+
+        Compared with what the cache believes: classes that are not in
+        ``inv_data`` are removed, except those that somebody added since.
+
+        :param inv_data: resource class -> record; ``None`` or empty for none.
+        :raises InvalidInput: before any request.
+        :raises InventoryInUse: classes in use stay; the rest was written.
+        :raises ResourceProviderNotFound: there is no such provider.
+        :raises ResourceProviderUpdateConflict: a real clash.
+        :raises ResourceProviderUpdateFailed, PlacementUnavailable: see there.
+        """
+        mine = validation.normalise_inventory(inv_data or {}, provider=str(rp_uuid))
+        result = self._set_aspect(context, rp_uuid, Aspect.INVENTORY, mine)
+        if result.kept is not None:
+            raise result.kept
+
+    def set_traits_for_provider(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        traits: Iterable[str],
+        generation: Generation | None = None,
+    ) -> None:
+        """Make ``traits`` the traits of a provider that exists.
+
+        Without a generation as `set_inventory_for_provider`: traits that
+        somebody added since the cache was read survive. With one, exactly
+        ``traits`` is written, guarded by that generation, and a conflict is
+        the caller's: it is not retried.
+
+        :raises ResourceProviderUpdateConflict: ``generation`` is outdated.
+        :raises TraitCreationFailed: a custom trait could not be created.
+        :raises UnknownTrait: with ``generation``, or with ``strict``.
+        :raises: otherwise as `set_inventory_for_provider`.
+        """
+        mine = validation.normalise_traits(traits, provider=str(rp_uuid))
+        self._set_aspect(context, rp_uuid, Aspect.TRAITS, mine, generation=generation)
+
+    def set_aggregates_for_provider(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        aggregates: Iterable[str],
+        use_cache: bool = True,
+        generation: Generation | None = None,
+    ) -> None:
+        """Make ``aggregates`` the aggregates of a provider that exists.
+
+        :param use_cache: False: neither the cache is looked at nor updated;
+            then ``generation`` is required.
+        :param generation: as in `set_traits_for_provider`.
+        :raises ValueError: ``use_cache=False`` without a generation.
+        :raises: otherwise as `set_traits_for_provider`.
+        """
+        if not use_cache and generation is None:
+            raise ValueError("use_cache=False needs a generation")
+        mine = validation.normalise_aggregates(aggregates, provider=str(rp_uuid))
+        self._set_aspect(
+            context,
+            rp_uuid,
+            Aspect.AGGREGATES,
+            mine,
+            generation=generation,
+            use_cache=use_cache,
+        )
+
+    def aggregate_add_host(
+        self,
+        context: Context | None,
+        agg_uuid: str,
+        host_name: str | None = None,
+        rp_uuid: str | None = None,
+    ) -> None:
+        """Put a provider into an aggregate; its other aggregates stay.
+
+        :param host_name: the provider's name, if ``rp_uuid`` is not given.
+        :raises ValueError: neither is given.
+        :raises ResourceProviderNotFound: there is no such provider.
+        :raises ResourceProviderAggregateRetrievalFailed,
+            ResourceProviderUpdateFailed: Placement refused.
+        :raises ResourceProviderUpdateConflict: others never stopped writing.
+        :raises PlacementUnavailable: it could not be reached.
+        """
+        if host_name is None and rp_uuid is None:
+            raise ValueError("Either host_name or rp_uuid is required")
+        self._change_aggregates(context, host_name, rp_uuid, frozenset(), {agg_uuid})
+
+    def aggregate_remove_host(
+        self, context: Context | None, agg_uuid: str, host_name: str
+    ) -> None:
+        """Take a provider out of an aggregate; its other aggregates stay.
+
+        :raises: as `aggregate_add_host`.
+        """
+        self._change_aggregates(context, host_name, None, {agg_uuid}, frozenset())
+
+    # -- reading --------------------------------------------------------------
+
+    def get_providers_in_tree(self, context: Context | None, uuid: str) -> list[dict[str, Any]]:
+        """The providers of a tree as Placement lists them now.
+
+        :returns: dicts with ``uuid``, ``name``, ``generation``,
+            ``parent_provider_uuid`` and ``root_provider_uuid``; empty if there
+            is no such provider.
+        :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
+        """
+        uuid = validation.normalise_uuid(uuid)
+        listing = self._call(context).api.list_providers(in_tree=uuid)
+        return [summary.to_dict() for summary in listing.providers]
+
+    def get_provider_traits(self, context: Context | None, rp_uuid: str) -> TraitInfo:
+        """The traits of a provider as Placement has them now.
+
+        :raises ResourceProviderTraitRetrievalFailed, ResourceProviderNotFound,
+            PlacementUnavailable: see there.
+        """
+        answer = self._call(context).api.get_traits(validation.normalise_uuid(rp_uuid))
+        return TraitInfo(answer.value, answer.generation)
+
+    def get_provider_by_name(self, context: Context | None, name: str) -> dict[str, Any]:
+        """The provider that has a name, as Placement has it now.
+
+        Some databases compare names without case; a provider that has the
+        name in another spelling is not the one asked for.
+
+        :returns: a dict with ``uuid``, ``name``, ``generation``,
+            ``parent_provider_uuid`` and ``root_provider_uuid``.
+        :raises ResourceProviderNotFound: there is none; quotes the name.
+        :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
+        """
+        return self._by_name(self._call(context).api, name).to_dict()
+
+    # -- removing and forgetting ------------------------------------------------
+
+    def delete_resource_provider(
+        self, context: Context | None, compute_node: Any, cascade: bool = False
+    ) -> SyncResult:
+        """Delete a provider and all below it, from the leaves up.
+
+        The tree is listed first, so providers that this process has never
+        seen are deleted too. What cannot be deleted does not stop the rest.
+
+        :param compute_node: a UUID, or an object that has one as ``uuid``.
+        :param cascade: take the allocations on these providers away first.
+            The consumers' allocations elsewhere stay.
+        :returns: what was deleted; a provider that was gone already is.
+        :raises ResourceProviderInUse: a provider has allocations (and names
+            their consumers); ``result`` says what was deleted and what stays.
+        :raises ResourceProviderSyncFailed: something else went wrong.
+        :raises PlacementUnavailable: Placement could not be reached.
+        """
+        uuid = validation.normalise_uuid(getattr(compute_node, "uuid", compute_node))
+        call = self._call(context)
+        result = SyncResult()
+        root = self._engine.cache.root_of(uuid) or uuid
+        with self._accounted(call, result), self._locks.held([root]):
+            listing = call.api.list_providers(in_tree=uuid).providers
+            removal.delete_below(uuid, listing, call.api, self._engine, result, cascade=cascade)
+        return result
+
+    def invalidate_resource_provider(self, name_or_uuid: str, cacheonly: bool = False) -> None:
+        """Have the tree of a provider listed before it is used again.
+
+        :param cacheonly: False: also forget all that was read of the tree, so
+            that everything is read afresh; True: keep what turns out current.
+        """
+        uuid = self._engine.cache.find(validation.uuid_or_text(name_or_uuid))
+        if uuid is None:
+            return
+        if cacheonly:
+            self._engine.cache.make_due(uuid)
+        else:
+            self._engine.cache.forget(uuid)
+
+    def clear_provider_cache(self, init: bool = False) -> None:
+        """Forget everything that was read.
+
+        :param init: nova's; has no meaning here.
+        """
+        del init
+        self._engine.cache.clear()
+        self._engine.names.clear()
+
+    # -- inside ---------------------------------------------------------------
+
+    def _call(self, context: Context | None) -> _Call:
+        log = RequestLog()
+        global_id = getattr(context, "global_id", None)
+        api = PlacementAPI(self._transport, global_request_id=global_id, log=log)
+        return _Call(api, log, self._engine.clock())
+
+    @contextmanager
+    def _accounted(self, call: _Call, result: SyncResult) -> Iterator[None]:
+        """Note in the result what the call cost, however it ends."""
+        notices = self._engine.notices
+        try:
+            yield
+        except exceptions.PlacementUnavailable as error:
+            notices.warn("unavailable", f"Placement cannot be reached: {error}")
+            raise
+        else:
+            if call.log.entries:
+                notices.recovered("unavailable", "Placement can be reached again.")
+        finally:
+            result.requests = call.log.by_kind()
+            result.request_ids = call.log.request_ids()
+            result.seconds = self._engine.clock() - call.began
+
+    def _refresh(self, api: PlacementAPI, uuids: Sequence[str]) -> dict[str, Exception]:
+        failed = self._engine.refresher.refresh(api, uuids)
+        # Placement may have been upgraded: what it did not know is tried again.
+        self._engine.names.forget_unknown()
+        return failed
+
+    def _fresh_snapshot(self, api: PlacementAPI, uuid: str) -> TreeSnapshot | None:
+        """The tree as fresh as the interval asks; None if Placement has none."""
+        cache, clock = self._engine.cache, self._engine.clock
+        if cache.is_due(uuid, clock()):
+            with self._locks.held([cache.root_of(uuid) or uuid]):
+                # Another thread may have read it while this one waited.
+                if cache.is_due(uuid, clock()):
+                    for error in self._refresh(api, [uuid]).values():
+                        raise error
+        return cache.snapshot(uuid)
+
+    def _ensure(self, api: PlacementAPI, uuid: str, name: str | None, parent: str | None) -> None:
+        """Create, rename or move a provider so that it is as asked for."""
+        keeper = ProviderKeeper(api, self._engine, SyncResult())
+        with self._locks.held([self._engine.cache.root_of(uuid) or uuid]):
+            known = self._engine.cache.provider(uuid)
+            if known is None:
+                if parent is not None and self._engine.cache.root_of(parent) is None:
+                    self._refresh(api, [parent])
+                    if self._engine.cache.root_of(parent) is None:
+                        raise _no_parent(uuid, name or uuid, parent)
+                keeper.create(CreateProvider(uuid, name or uuid, parent))
+                return
+            record = known.record
+            if name is not None and record.name != name:
+                keeper.rename(RenameProvider(uuid, name, record.name))
+            if parent is not None and record.parent_uuid != parent:
+                keeper.move(MoveProvider(uuid, name or record.name, parent, record.parent_uuid))
+
+    def _set_aspect(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        aspect: Aspect,
+        mine: Any,
+        *,
+        generation: Generation | None = None,
+        use_cache: bool = True,
+    ) -> ProviderResult:
+        uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+        call = self._call(context)
+        result = SyncResult()
+        cache = self._engine.cache
+        with self._accounted(call, result):
+            writer = AspectWriter(call.api, self._engine, result)
+            if generation is not None:
+                writer.write_exactly(uuid, aspect, mine, generation, use_cache=use_cache)
+                return result.of(uuid, uuid)
+            if cache.is_doubted(uuid) or cache.provider(uuid) is None:
+                self._fresh_snapshot(call.api, uuid)
+            with self._locks.held([cache.root_of(uuid) or uuid]):
+                provider = cache.provider(uuid)
+                if provider is None:
+                    raise exceptions.ResourceProviderNotFound(
+                        f"There is no resource provider {uuid}.", provider=uuid
+                    )
+                value = provider.value_of(aspect)
+                name = provider.record.name
+                operation = WriteAspect(
+                    uuid, name, aspect, value, mine, value, provider.generation_of(aspect)
+                )
+                try:
+                    writer.write(operation)
+                except exceptions.ReportClientError:
+                    cache.make_due(uuid)
+                    raise
+        return result.of(uuid, name)
+
+    def _change_aggregates(
+        self,
+        context: Context | None,
+        host_name: str | None,
+        rp_uuid: str | None,
+        remove: Iterable[str],
+        add: Iterable[str],
+    ) -> None:
+        base = validation.normalise_aggregates(remove, provider=host_name or rp_uuid)
+        mine = validation.normalise_aggregates(add, provider=host_name or rp_uuid)
+        call = self._call(context)
+        result = SyncResult()
+        with self._accounted(call, result):
+            if rp_uuid is None:
+                summary = self._by_name(call.api, str(host_name))
+                uuid, name = summary.uuid, summary.name
+            else:
+                uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+                name = host_name or uuid
+            operation = WriteAspect(uuid, name, Aspect.AGGREGATES, base, mine, None)
+            with self._locks.held([self._engine.cache.root_of(uuid) or uuid]):
+                AspectWriter(call.api, self._engine, result).write(operation, cached=False)
+
+    @staticmethod
+    def _by_name(api: PlacementAPI, name: str) -> ProviderSummary:
+        found = api.list_providers(name=name).providers
+        for summary in found:
+            if summary.name == name:
+                return summary
+        near = f" (there is {found[0].name!r}, {found[0].uuid})" if found else ""
+        raise exceptions.ResourceProviderNotFound(
+            f"There is no resource provider named {name!r}{near}.", provider=name
+        )
+
+
+def _no_parent(uuid: str, name: str, parent: str) -> exceptions.ParentProviderNotFound:
+    return exceptions.ParentProviderNotFound(
+        f"{name} ({uuid}) was not created: there is no provider {parent} to be its parent.",
+        provider=uuid,
+    )
+
+
+def _renew_locks() -> None:
+    for client in list(_clients):
+        client._engine.renew_locks()
+
+
+#: After a fork the child's locks may be held by threads that did not come along.
+_clients: weakref.WeakSet[ReportClient] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_renew_locks)

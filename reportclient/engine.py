@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts that all calls of one client share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tenacity
+
+from reportclient.cache import Cache
+from reportclient.names import KnownNames
+from reportclient.notices import Notices
+from reportclient.refresh import Refresher
+from reportclient.retry import RetryPolicy
+from reportclient.workers import Workers
+
+__all__ = ["Engine"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """Cache, remembered names, workers and the retry policy of a client.
+
+    :ivar workers: for jobs started by the calling thread.
+    :ivar inline: for jobs started by a job: no further threads.
+    :ivar strict: a standard trait or class that Placement does not know is an
+        error instead of being left out.
+    """
+
+    cache: Cache
+    names: KnownNames
+    workers: Workers
+    inline: Workers
+    refresher: Refresher
+    notices: Notices
+    retry: RetryPolicy
+    strict: bool
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+    random: Callable[[], float]
+
+    def retrying(self, retry_on: Callable[[BaseException], bool]) -> tenacity.Retrying:
+        """A bounded loop that backs off with full jitter; raises the last failure."""
+        return self.retry.retrying(
+            clock=self.clock, sleep=self.sleep, random=self.random, retry_on=retry_on
+        )
+
+    def renew_locks(self) -> None:
+        """Take new locks: after a fork, other threads may have held them."""
+        for part in (self.cache, self.names, self.notices, self.workers):
+            part.renew_lock()

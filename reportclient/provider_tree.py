@@ -1,0 +1,851 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree of resource providers that a driver is handed and edits.
+
+`ProviderTree` can stand in for nova's: the same methods, arguments, results
+and ``ValueError`` s. What it does otherwise:
+
+* UUIDs are in normal form (lower case, dashes), in and out.
+* A name or UUID that another provider of the tree has is refused, wherever it
+  is (nova lets a root take another root's name).
+* Numbers are compared as Placement stores them: 16 is 16.0, and ratios are of
+  single precision.
+* Any iterable does for traits and aggregates.
+* Copying a tree costs nothing until the copy, or the original, is changed;
+  look-ups and `data` cost the same however large the tree is.
+* `rename`, `move`, `copy`, `to_dict`, `from_dict`, `render`.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import threading
+import uuid as uuid_
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Self
+
+import os_traits
+
+from reportclient import exceptions
+from reportclient.types import Generation, Inventory, ProviderData, ProviderRecord
+from reportclient.validation import normalise_uuid, same_number, uuid_or_text
+
+__all__ = ["ProviderSubTree", "ProviderTree", "TreeSnapshot", "provider_uuid"]
+
+# One lock for all trees, as in nova: it is only ever held for pure computing,
+# and trees without a lock of their own can be copied and pickled as they are.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - a thread that held it does not exist in the child
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def provider_uuid(namespace: str | uuid_.UUID, *parts: str) -> str:
+    """A UUID that is the same whenever it is asked for the same parts.
+
+    So children keep their UUIDs over restarts without anybody storing them:
+    ``provider_uuid(host_uuid, "gpu", "0000:3b:00.0")``.
+
+    :param namespace: a UUID, for instance that of the root provider.
+    :param parts: texts that tell the provider from all others.
+    :raises InvalidUUID: the namespace is not a UUID.
+    """
+    space = uuid_.UUID(normalise_uuid(namespace, field="namespace"))
+    # The lengths keep ("a", "bc") and ("ab", "c") apart.
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return str(uuid_.uuid5(space, text))
+
+
+class TreeSnapshot:
+    """A tree at one point in time. Never changes once it was handed out.
+
+    :ivar records: the providers by UUID.
+    """
+
+    __slots__ = ("_by_name", "_children", "_records", "_roots")
+
+    def __init__(self) -> None:
+        self._records: dict[str, ProviderRecord] = {}
+        self._by_name: dict[str, str] = {}
+        self._children: dict[str, dict[str, None]] = {}
+        self._roots: dict[str, None] = {}
+
+    @classmethod
+    def build(cls, records: Iterable[ProviderRecord]) -> TreeSnapshot:
+        """A snapshot of some providers; a missing parent makes one a root.
+
+        :raises ValueError: two of them have the same UUID or name.
+        """
+        snapshot = cls()
+        records = list(records)
+        known = {record.uuid for record in records}
+        for record in records:
+            if record.parent_uuid is not None and record.parent_uuid not in known:
+                record = dataclasses.replace(record, parent_uuid=None)  # noqa: PLW2901
+            snapshot.insert(record)
+        return snapshot
+
+    @property
+    def records(self) -> Mapping[str, ProviderRecord]:
+        """The providers by UUID."""
+        return MappingProxyType(self._records)
+
+    @property
+    def by_name(self) -> Mapping[str, str]:
+        """The UUIDs by name."""
+        return MappingProxyType(self._by_name)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The UUIDs of the providers without a parent."""
+        return tuple(self._roots)
+
+    def children(self, uuid: str) -> tuple[str, ...]:
+        """The UUIDs of the providers right below one."""
+        return tuple(self._children.get(uuid, ()))
+
+    def top_down(self, uuid: str | None = None) -> list[str]:
+        """A provider and all below it (or all there are), parents first."""
+        found: list[str] = []
+        waiting = list(reversed(self._roots)) if uuid is None else [uuid]
+        while waiting:
+            current = waiting.pop()
+            found.append(current)
+            waiting.extend(reversed(self._children.get(current, {})))
+        return found
+
+    def root_of(self, uuid: str) -> str:
+        """The UUID of the root above a provider."""
+        while (parent := self._records[uuid].parent_uuid) is not None:
+            uuid = parent
+        return uuid
+
+    def find(self, name_or_uuid: str) -> ProviderRecord | None:
+        """A provider by UUID, or else by name."""
+        return self._records.get(uuid_or_text(name_or_uuid)) or self._records.get(
+            self._by_name.get(name_or_uuid, "")
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeSnapshot):
+            return NotImplemented
+        return self is other or self._records == other._records
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        return f"<TreeSnapshot of {len(self._records)} providers>"
+
+    # -- for the tree that owns it, before it is handed out --------------------
+
+    def clone(self) -> TreeSnapshot:
+        """A copy that may be changed; the records are shared."""
+        new = TreeSnapshot()
+        new._records = self._records.copy()
+        new._by_name = self._by_name.copy()
+        new._children = {parent: below.copy() for parent, below in self._children.items()}
+        new._roots = self._roots.copy()
+        return new
+
+    def insert(self, record: ProviderRecord) -> None:
+        """Add a provider.
+
+        :raises ValueError: another one has its UUID or name.
+        """
+        if record.uuid in self._records:
+            raise ValueError(
+                f"Provider {record.uuid} already exists; it is "
+                f"named {self._records[record.uuid].name!r}."
+            )
+        holder = self._by_name.get(record.name)
+        if holder is not None:
+            raise ValueError(
+                f"Provider {record.name!r} already exists: the name, wanted for {record.uuid}, "
+                f"belongs to {holder}."
+            )
+        self._records[record.uuid] = record
+        self._by_name[record.name] = record.uuid
+        self._siblings(record.parent_uuid)[record.uuid] = None
+
+    def replace(self, record: ProviderRecord) -> None:
+        """Put a new record in place of the one with its UUID (same name and parent)."""
+        self._records[record.uuid] = record
+
+    def rename(self, uuid: str, name: str) -> None:
+        """Give a provider a name that nobody has."""
+        record = self._records[uuid]
+        del self._by_name[record.name]
+        self._by_name[name] = uuid
+        self._records[uuid] = dataclasses.replace(record, name=name)
+
+    def move(self, uuid: str, parent: str | None) -> None:
+        """Put a provider under another one."""
+        record = self._records[uuid]
+        self._leave(record)
+        self._siblings(parent)[uuid] = None
+        self._records[uuid] = dataclasses.replace(record, parent_uuid=parent)
+
+    def remove(self, uuid: str) -> None:
+        """Take a provider and all below it out."""
+        self._leave(self._records[uuid])
+        for gone in self.top_down(uuid):
+            self._children.pop(gone, None)
+            del self._by_name[self._records.pop(gone).name]
+
+    def _siblings(self, parent: str | None) -> dict[str, None]:
+        return self._roots if parent is None else self._children.setdefault(parent, {})
+
+    def _leave(self, record: ProviderRecord) -> None:
+        siblings = self._siblings(record.parent_uuid)
+        del siblings[record.uuid]
+        if not siblings and record.parent_uuid is not None:
+            del self._children[record.parent_uuid]
+
+    def __getstate__(self) -> tuple[ProviderRecord, ...]:
+        return tuple(self._records[uuid] for uuid in self.top_down())
+
+    def __setstate__(self, records: tuple[ProviderRecord, ...]) -> None:
+        self.__init__()  # type: ignore[misc]
+        for record in records:
+            self.insert(record)
+
+
+class ProviderTree:
+    """Providers in trees, for a driver to edit. See the module's text.
+
+    Every method is atomic: many threads may use one tree. Where a provider is
+    looked up, its name or its UUID will do, and ``ValueError`` is raised when
+    there is none.
+    """
+
+    def __init__(self) -> None:
+        self._state = TreeSnapshot()
+        # False while the state is shared: a write copies it first.
+        self._writable = True
+        self._base: TreeSnapshot | None = None
+
+    # -- snapshots and copies -----------------------------------------------
+
+    @classmethod
+    def from_snapshot(cls, snapshot: TreeSnapshot, base: TreeSnapshot | None = None) -> Self:
+        """A tree of its own that begins as the snapshot. Costs nothing.
+
+        :param base: what the tree is compared with when it is flushed.
+        """
+        tree = cls.__new__(cls)
+        tree._state, tree._writable, tree._base = snapshot, False, base
+        return tree
+
+    def snapshot(self) -> TreeSnapshot:
+        """The tree as it is now, never to change. Costs nothing.
+
+        The same object is returned until the tree changes.
+        """
+        with _lock:
+            self._writable = False
+            return self._state
+
+    @property
+    def base(self) -> TreeSnapshot | None:
+        """What the tree was when it was handed out or last flushed.
+
+        ``None`` for a tree that was built by hand.
+        """
+        return self._base
+
+    def rebase(self, base: TreeSnapshot) -> None:
+        """Have the tree compared with another base when it is flushed."""
+        self._base = base
+
+    def copy(self) -> Self:
+        """An independent tree with the same content and base. Costs nothing."""
+        new = type(self).__new__(type(self))
+        with _lock:
+            self._writable = False
+            new.__dict__.update(self.__dict__)
+        return new
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with _lock:
+            self._writable = False
+            return self.__dict__.copy()
+
+    # -- finding -----------------------------------------------------------------
+
+    @property
+    def roots(self) -> list[ProviderData]:
+        """The providers without a parent, as `data` gives them."""
+        with _lock:
+            return [_data(self._state._records[root]) for root in self._state._roots]
+
+    def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
+        """UUIDs of a provider and all below it (or of all), parents first.
+
+        :raises ValueError: there is no such provider.
+        """
+        with _lock:
+            top = None if name_or_uuid is None else self._find(name_or_uuid).uuid
+            return self._state.top_down(top)
+
+    def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
+        """UUIDs of the whole tree that a provider is in, parents first.
+
+        :raises ValueError: there is no such provider.
+        """
+        with _lock:
+            return self._state.top_down(self._state.root_of(self._find(name_or_uuid).uuid))
+
+    def exists(self, name_or_uuid: str) -> bool:
+        """Whether the tree has such a provider."""
+        return self._state.find(name_or_uuid) is not None
+
+    def data(self, name_or_uuid: str) -> ProviderData:
+        """An independent copy of all that the tree says of a provider.
+
+        :raises ValueError: there is no such provider.
+        """
+        return _data(self._find(name_or_uuid))
+
+    # -- providers ---------------------------------------------------------------
+
+    def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
+        """Add or replace providers, given as Placement lists them.
+
+        A provider that is replaced loses its inventory, traits and
+        aggregates, and all below it that is not in ``provider_dicts`` too.
+
+        :param provider_dicts: dicts with ``uuid``, ``name``, ``generation``
+            and ``parent_provider_uuid``, in any order.
+        :raises ValueError: parents are neither in the tree nor in
+            ``provider_dicts`` (it names them all), or a name is taken, or
+            parents form a ring. Nothing has changed then.
+        """
+        coming = {}
+        for given in provider_dicts:
+            parent = given.get("parent_provider_uuid")
+            record = ProviderRecord(
+                uuid_or_text(given["uuid"]),
+                given["name"],
+                None if parent is None else uuid_or_text(parent),
+                given.get("generation"),
+            )
+            coming[record.uuid] = record
+        if not coming:
+            return
+        with _lock:
+            known = self._state._records
+            missing = {
+                record.parent_uuid
+                for record in coming.values()
+                if record.parent_uuid is not None
+                and record.parent_uuid not in coming
+                and record.parent_uuid not in known
+            }
+            if missing:
+                raise ValueError(
+                    "The following parents were not found: " + ", ".join(sorted(missing))
+                )
+            state = self._state.clone()
+            for uuid in coming:
+                if uuid in state._records:
+                    state.remove(uuid)
+            for record in _parents_first(coming):
+                if record.parent_uuid is not None and record.parent_uuid not in state._records:
+                    raise ValueError(
+                        f"Provider {record.uuid} was to be put under {record.parent_uuid}, "
+                        "which is replaced without being in the iterable."
+                    )
+                state.insert(record)
+            self._state, self._writable = state, True
+
+    def new_root(self, name: str, uuid: str, generation: Generation | None = None) -> str:
+        """Add a provider without a parent.
+
+        :returns: its UUID.
+        :raises ValueError: another provider has the UUID or the name.
+        """
+        return self._add(ProviderRecord(uuid_or_text(uuid), name, None, generation))
+
+    def new_child(
+        self,
+        name: str,
+        parent: str,
+        uuid: str | None = None,
+        generation: Generation | None = None,
+    ) -> str:
+        """Add a provider under another one.
+
+        :param parent: name or UUID of the parent.
+        :param uuid: a random one by default; `provider_uuid` makes one that
+            stays the same over restarts.
+        :returns: its UUID.
+        :raises ValueError: there is no such parent, or another provider has
+            the UUID or the name.
+        """
+        with _lock:
+            own = uuid_or_text(uuid) if uuid is not None else str(uuid_.uuid4())
+            return self._add(ProviderRecord(own, name, self._find(parent).uuid, generation))
+
+    def remove(self, name_or_uuid: str) -> None:
+        """Take a provider and all below it out of the tree.
+
+        :raises ValueError: there is no such provider.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            self._own_state().remove(found.uuid)
+
+    def rename(self, name_or_uuid: str, new_name: str) -> None:
+        """Give a provider another name.
+
+        :raises ValueError: there is no such provider, or another one has the
+            name.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            if found.name == new_name:
+                return
+            holder = self._state._by_name.get(new_name)
+            if holder is not None:
+                raise ValueError(
+                    f"The name {new_name!r}, wanted for {found.uuid}, belongs to {holder}."
+                )
+            self._own_state().rename(found.uuid, new_name)
+
+    def move(self, name_or_uuid: str, new_parent: str | None) -> None:
+        """Put a provider, and all below it, under another one.
+
+        :param new_parent: name or UUID; ``None`` makes the provider a root.
+        :raises ValueError: there is no such provider, or the new parent is
+            the provider itself or below it.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            parent = None if new_parent is None else self._find(new_parent).uuid
+            if parent == found.parent_uuid:
+                return
+            if parent is not None and parent in self._state.top_down(found.uuid):
+                raise ValueError(
+                    f"Provider {found.name!r} ({found.uuid}) cannot be moved under {parent}, "
+                    "which is itself or below it: that would be a ring."
+                )
+            self._own_state().move(found.uuid, parent)
+
+    def subtree(self, name_or_uuid: str) -> ProviderSubTree:
+        """A tree of its own that holds one root and all below it.
+
+        Its base is that part of this tree's base, so flushing it does not
+        touch the rest.
+
+        :raises ValueError: there is no such provider, or it has a parent.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            if found.parent_uuid is not None:
+                raise ValueError(f"Provider {name_or_uuid} is not a root provider")
+            new = ProviderSubTree(name_or_uuid)
+            new._state = _part(self._state, found.uuid)
+            if self._base is not None:
+                new._base = _part(self._base, found.uuid)
+            return new
+
+    # -- inventory ---------------------------------------------------------------
+
+    def has_inventory(self, name_or_uuid: str) -> bool:
+        """Whether a provider has any inventory.
+
+        :raises ValueError: there is no such provider.
+        """
+        return bool(self._find(name_or_uuid).inventory)
+
+    def has_inventory_changed(self, name_or_uuid: str, inventory: Inventory) -> bool:
+        """Whether an inventory differs from the one that a provider has.
+
+        A *class* that is in only one of them is a change. A *field* that is
+        missing from ``inventory`` is "no opinion", and by itself none.
+
+        :raises ValueError: there is no such provider.
+        """
+        return _inventory_changed(self._find(name_or_uuid).inventory or {}, inventory)
+
+    def update_inventory(
+        self, name_or_uuid: str, inventory: Inventory, generation: Generation | None = None
+    ) -> bool:
+        """Set a provider's inventory.
+
+        :param inventory: resource class -> record with ``total`` and, where
+            there is an opinion, ``reserved``, ``min_unit``, ``max_unit``,
+            ``step_size``, ``allocation_ratio``. Checked when it is flushed.
+        :param generation: drivers should not give one.
+        :returns: whether it differs from what the provider had.
+        :raises ValueError: there is no such provider.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            changed = _inventory_changed(found.inventory or {}, inventory)
+            if changed or found.inventory is None:
+                stored = {name: _copied(record) for name, record in inventory.items()}
+                self._store(found, generation, inventory=stored)
+            else:
+                self._store(found, generation)
+            return changed
+
+    def has_sharing_provider(self, resource_class: str) -> bool:
+        """Whether some provider of the tree shares inventory of a class.
+
+        Such a one has the trait ``MISC_SHARES_VIA_AGGREGATE``.
+        """
+        with _lock:
+            return any(
+                resource_class in (record.inventory or ())
+                and os_traits.MISC_SHARES_VIA_AGGREGATE in (record.traits or ())
+                for record in self._state._records.values()
+            )
+
+    # -- traits ---------------------------------------------------------------------
+
+    def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
+        """Whether a provider has all of some traits (true if there are none).
+
+        :raises ValueError: there is no such provider.
+        """
+        return (self._find(name_or_uuid).traits or frozenset()).issuperset(traits)
+
+    def have_traits_changed(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
+        """Whether traits differ from those that a provider has.
+
+        :raises ValueError: there is no such provider.
+        """
+        return (self._find(name_or_uuid).traits or frozenset()) != frozenset(traits)
+
+    def update_traits(
+        self, name_or_uuid: str, traits: Iterable[str], generation: Generation | None = None
+    ) -> bool:
+        """Set a provider's traits.
+
+        :returns: whether they differ from what the provider had.
+        :raises ValueError: there is no such provider.
+        """
+        return self._update_set(name_or_uuid, "traits", frozenset(traits), generation)
+
+    def add_traits(self, name_or_uuid: str, *traits: str) -> None:
+        """Add traits to a provider; those that it has are no error.
+
+        :raises ValueError: there is no such provider.
+        """
+        self._change_set(name_or_uuid, "traits", add=frozenset(traits))
+
+    def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
+        """Take traits from a provider; those that it lacks are no error.
+
+        :raises ValueError: there is no such provider.
+        """
+        self._change_set(name_or_uuid, "traits", remove=frozenset(traits))
+
+    # -- aggregates -------------------------------------------------------------------
+
+    def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
+        """Whether a provider is in all of some aggregates.
+
+        :raises ValueError: there is no such provider.
+        """
+        there = self._find(name_or_uuid).aggregates or frozenset()
+        return there.issuperset(map(uuid_or_text, aggregates))
+
+    def have_aggregates_changed(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
+        """Whether aggregates differ from those that a provider is in.
+
+        :raises ValueError: there is no such provider.
+        """
+        there = self._find(name_or_uuid).aggregates or frozenset()
+        return there != frozenset(map(uuid_or_text, aggregates))
+
+    def update_aggregates(
+        self, name_or_uuid: str, aggregates: Iterable[str], generation: Generation | None = None
+    ) -> bool:
+        """Set the aggregates that a provider is in.
+
+        :returns: whether they differ from what they were.
+        :raises ValueError: there is no such provider.
+        """
+        new = frozenset(map(uuid_or_text, aggregates))
+        return self._update_set(name_or_uuid, "aggregates", new, generation)
+
+    def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
+        """Put a provider into aggregates; those that it is in are no error.
+
+        :raises ValueError: there is no such provider.
+        """
+        self._change_set(name_or_uuid, "aggregates", add=frozenset(map(uuid_or_text, aggregates)))
+
+    def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
+        """Take a provider out of aggregates; those that it is not in are no error.
+
+        :raises ValueError: there is no such provider.
+        """
+        gone = frozenset(map(uuid_or_text, aggregates))
+        self._change_set(name_or_uuid, "aggregates", remove=gone)
+
+    # -- resources ---------------------------------------------------------------------
+
+    def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
+        """Set nova's ``resources`` of a provider: kept here, never sent.
+
+        :returns: whether they differ from what they were.
+        :raises ValueError: there is no such provider.
+        """
+        with _lock:
+            found = self._find(name_or_uuid)
+            if (found.resources or {}) == resources:
+                return False
+            self._store(found, None, resources=copy.deepcopy(dict(resources)))
+            return True
+
+    # -- as data and as text ---------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tree as plain data for JSON or YAML: see `from_dict`.
+
+        nova's ``resources`` and the base are not in it.
+        """
+        with _lock:
+            records = [self._state._records[uuid] for uuid in self._state.top_down()]
+        return {"providers": [_to_dict(record) for record in records]}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """A tree from what `to_dict` made; it has no base.
+
+        :raises InvalidProviderTree: it is not of that shape.
+        """
+        tree = cls.__new__(cls)
+        ProviderTree.__init__(tree)
+        try:
+            records = [_from_dict(given) for given in content["providers"]]
+            tree._state = TreeSnapshot.build(records)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise exceptions.InvalidProviderTree(
+                f"This is not a provider tree: {error!r}", field="providers", value=content
+            ) from error
+        return tree
+
+    def render(self) -> str:
+        """The tree as text, one provider a line and what it has below it."""
+        with _lock:
+            state, self._writable = self._state, False
+        return "\n".join(line for root in state.roots for line in _render(state, root, "", ""))
+
+    def __repr__(self) -> str:
+        with _lock:
+            names = [self._state._records[root].name for root in self._state._roots]
+        return f"<{type(self).__name__} of {len(self._state)} providers, roots {names}>"
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _find(self, name_or_uuid: str) -> ProviderRecord:
+        found = self._state.find(name_or_uuid)
+        if found is None:
+            raise ValueError(f"No such provider {name_or_uuid}")
+        return found
+
+    def _own_state(self) -> TreeSnapshot:
+        if not self._writable:
+            self._state, self._writable = self._state.clone(), True
+        return self._state
+
+    def _add(self, record: ProviderRecord) -> str:
+        with _lock:
+            holder = self._state.find(record.uuid) or self._state.find(record.name)
+            if holder is not None:
+                raise ValueError(
+                    f"Provider {record.name!r} ({record.uuid}) already exists: "
+                    f"there is {holder.name!r} ({holder.uuid})."
+                )
+            self._own_state().insert(record)
+            return record.uuid
+
+    def _store(self, found: ProviderRecord, generation: Generation | None, **values: Any) -> None:
+        if generation is not None and generation != found.generation:
+            values["generation"] = generation
+        # A tree that is not changed keeps its state, so that nobody need look
+        # into it to see that.
+        if values:
+            self._own_state().replace(dataclasses.replace(found, **values))
+
+    def _update_set(
+        self, name_or_uuid: str, field: str, new: frozenset[str], generation: Generation | None
+    ) -> bool:
+        with _lock:
+            found = self._find(name_or_uuid)
+            there = getattr(found, field)
+            if there == new:
+                self._store(found, generation)
+            else:
+                self._store(found, generation, **{field: new})
+            return (there or frozenset()) != new
+
+    def _change_set(
+        self,
+        name_or_uuid: str,
+        field: str,
+        *,
+        add: frozenset[str] = frozenset(),
+        remove: frozenset[str] = frozenset(),
+    ) -> None:
+        with _lock:
+            there = getattr(self._find(name_or_uuid), field) or frozenset()
+            self._update_set(name_or_uuid, field, (there | add) - remove, None)
+
+
+class ProviderSubTree(ProviderTree):
+    """One root and all below it, as nova 34 names it.
+
+    :param scope_rp_uuid: name or UUID of the root.
+    """
+
+    def __init__(self, scope_rp_uuid: str) -> None:
+        super().__init__()
+        self._scope_rp_uuid = scope_rp_uuid
+
+    @classmethod
+    def scoped(cls, scope_rp_uuid: str, tree: ProviderTree) -> ProviderSubTree:
+        """The whole of a tree, as a subtree of one of its providers."""
+        new = cls(scope_rp_uuid)
+        new._state, new._writable, new._base = tree.snapshot(), False, tree.base
+        return new
+
+    @property
+    def scope_rp_uuid(self) -> str:
+        """Name or UUID of the root."""
+        return self._scope_rp_uuid
+
+
+def _data(record: ProviderRecord) -> ProviderData:
+    return ProviderData(
+        record.uuid,
+        record.name,
+        record.generation,
+        record.parent_uuid,
+        {name: _copied(fields) for name, fields in (record.inventory or {}).items()},
+        set(record.traits or ()),
+        set(record.aggregates or ()),
+        copy.deepcopy(dict(record.resources or {})),
+    )
+
+
+def _copied(fields: Any) -> Any:
+    # What is no mapping is refused when it is flushed, with its name and value.
+    return dict(fields) if isinstance(fields, Mapping) else copy.deepcopy(fields)
+
+
+def _inventory_changed(old: Inventory, new: Inventory) -> bool:
+    if old.keys() != new.keys():
+        return True
+    for name, fields in new.items():
+        there = old[name]
+        if fields is there:
+            continue
+        if not isinstance(fields, Mapping) or not isinstance(there, Mapping):
+            if fields != there:
+                return True
+            continue
+        for field, value in fields.items():
+            if field not in there or not same_number(there[field], value):
+                return True
+    return False
+
+
+def _part(state: TreeSnapshot, root: str) -> TreeSnapshot:
+    if root not in state.records:
+        return TreeSnapshot()
+    return TreeSnapshot.build([state.records[uuid] for uuid in state.top_down(root)])
+
+
+def _parents_first(coming: Mapping[str, ProviderRecord]) -> Iterator[ProviderRecord]:
+    """The records, each after its parent; refuses rings."""
+    done: set[str] = set()
+    for record in coming.values():
+        path = []
+        current: ProviderRecord | None = record
+        while current is not None and current.uuid not in done:
+            if current in path:
+                ring = ", ".join(found.uuid for found in path)
+                raise ValueError(f"The parents of the following form a ring: {ring}")
+            path.append(current)
+            current = coming.get(current.parent_uuid or "")
+        for found in reversed(path):
+            done.add(found.uuid)
+            yield found
+
+
+def _to_dict(record: ProviderRecord) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "uuid": record.uuid,
+        "name": record.name,
+        "parent_provider_uuid": record.parent_uuid,
+        "generation": record.generation,
+    }
+    if record.inventory is not None:
+        content["inventory"] = {name: _copied(r) for name, r in record.inventory.items()}
+    if record.traits is not None:
+        content["traits"] = sorted(record.traits)
+    if record.aggregates is not None:
+        content["aggregates"] = sorted(record.aggregates)
+    if record.sharing:
+        content["sharing"] = True
+    return content
+
+
+def _from_dict(given: Mapping[str, Any]) -> ProviderRecord:
+    parent, inventory = given.get("parent_provider_uuid"), given.get("inventory")
+    sets = {
+        field: None if given.get(field) is None else frozenset(given[field])
+        for field in ("traits", "aggregates")
+    }
+    return ProviderRecord(
+        uuid_or_text(given["uuid"]),
+        str(given["name"]),
+        None if parent is None else uuid_or_text(parent),
+        given.get("generation"),
+        None if inventory is None else {name: dict(r) for name, r in inventory.items()},
+        sharing=bool(given.get("sharing", False)),
+        **sets,
+    )
+
+
+def _render(state: TreeSnapshot, uuid: str, lead: str, below: str) -> Iterator[str]:
+    record = state.records[uuid]
+    children = state.children(uuid)
+    yield f"{lead}{record.name} ({uuid}){' [sharing]' if record.sharing else ''}"
+    bar = below + ("|   " if children else "    ")
+    for name, fields in sorted((record.inventory or {}).items()):
+        amounts = ", ".join(f"{field} {value}" for field, value in fields.items())
+        yield f"{bar}{name}: {amounts}"
+    if record.traits:
+        yield f"{bar}traits: {', '.join(sorted(record.traits))}"
+    if record.aggregates:
+        yield f"{bar}aggregates: {', '.join(sorted(record.aggregates))}"
+    for child in children:
+        last = child == children[-1]
+        yield from _render(
+            state,
+            child,
+            below + ("`-- " if last else "|-- "),
+            below + ("    " if last else "|   "),
+        )

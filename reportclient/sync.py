@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carrying out a plan: order, concurrency, and who fails for whom.
+
+Providers are made before their children and deleted after them; independent
+providers are written side by side. What happens to one does not stop the
+others (P10): the result says of each what was written, what not, and why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from reportclient import exceptions, merge
+from reportclient.api import PlacementAPI
+from reportclient.engine import Engine
+from reportclient.identity import ProviderKeeper
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    MoveProvider,
+    Operation,
+    Plan,
+    RenameProvider,
+    WriteAspect,
+)
+from reportclient.result import SyncResult
+from reportclient.types import Aspect
+from reportclient.writer import AspectWriter
+
+__all__ = ["carry_out"]
+
+LOG = logging.getLogger(__name__)
+
+Op = TypeVar("Op", bound=Operation)
+
+
+def carry_out(plan: Plan, api: PlacementAPI, engine: Engine, result: SyncResult) -> None:
+    """Send what a plan says, as far as it will go, and note it in ``result``.
+
+    Raises nothing for a provider that fails: ``result.failures`` has them.
+    """
+    _Flush(api, engine, result).run(plan)
+
+
+class _Flush:
+    def __init__(self, api: PlacementAPI, engine: Engine, result: SyncResult) -> None:
+        self._api = api
+        self._engine = engine
+        self._result = result
+        self._keeper = ProviderKeeper(api, engine, result)
+        self._writer = AspectWriter(api, engine, result)
+
+    def run(self, plan: Plan) -> None:
+        """Run the operations: in the plan's order, side by side where it is free."""
+        for kind, operations in _runs(plan):
+            if kind is CreateProvider:
+                self._create(_only(CreateProvider, operations))
+            elif kind is DeleteProvider:
+                self._delete(_only(DeleteProvider, operations))
+            elif kind is RenameProvider:
+                for rename in _only(RenameProvider, operations):
+                    self._guarded(self._keeper.rename, rename)
+            elif kind is MoveProvider:
+                for move in _only(MoveProvider, operations):
+                    self._guarded(self._keeper.move, move)
+            else:
+                self._write(_only(WriteAspect, operations))
+
+    def _create(self, operations: Sequence[CreateProvider]) -> None:
+        """Create level by level: a parent before its children."""
+        waiting = list(operations)
+        while waiting:
+            coming = {operation.uuid for operation in waiting}
+            level = [op for op in waiting if op.parent_uuid not in coming]
+            waiting = [op for op in waiting if op.parent_uuid in coming]
+            ready = [op for op in level if not self._lacks_parent(op)]
+            self._engine.workers.run(lambda op: self._guarded(self._keeper.create, op), ready)
+
+    def _lacks_parent(self, operation: CreateProvider) -> bool:
+        parent = self._result.providers.get(operation.parent_uuid or "")
+        if parent is None or parent.failed is None:
+            return False
+        self._fail(
+            operation,
+            exceptions.ParentProviderNotFound(
+                f"{operation.name} was not created: its parent {parent.name} "
+                f"({parent.uuid}) could not be: {parent.failed}",
+                provider=operation.uuid,
+            ),
+        )
+        return True
+
+    def _delete(self, operations: Sequence[DeleteProvider]) -> None:
+        """Delete level by level: children before their parent."""
+        waiting = list(operations)
+        while waiting:
+            parents = {operation.parent_uuid for operation in waiting}
+            level = [op for op in waiting if op.uuid not in parents]
+            waiting = [op for op in waiting if op.uuid in parents]
+            self._engine.workers.run(lambda op: self._guarded(self._keeper.delete, op), level)
+
+    def _write(self, operations: Sequence[WriteAspect]) -> None:
+        by_provider: dict[str, list[WriteAspect]] = {}
+        for operation in operations:
+            result = self._result.providers.get(operation.uuid)
+            if result is None or result.failed is None:
+                by_provider.setdefault(operation.uuid, []).append(operation)
+        writable = [operation for group in by_provider.values() for operation in group]
+        if self._ensure_names(writable):
+            self._engine.workers.run(self._write_provider, list(by_provider.values()))
+
+    def _write_provider(self, operations: Iterable[WriteAspect]) -> None:
+        for operation in operations:
+            self._guarded(self._writer.write, operation)
+
+    def _ensure_names(self, operations: Sequence[WriteAspect]) -> bool:
+        """Make the custom names of all providers at once: each asked for once.
+
+        :returns: False if Placement cannot be reached: then every write has
+            failed, without a request for each to find out.
+        """
+        new: dict[Aspect, set[str]] = {aspect: set() for aspect in Aspect}
+        for operation in operations:
+            value = merge.merge_aspect(
+                operation.aspect, operation.base, operation.mine, operation.believed
+            ).value
+            new[operation.aspect] |= set(value) - set(operation.believed)
+        names, workers = self._engine.names, self._engine.workers
+        try:
+            names.ensure_classes(self._api, new[Aspect.INVENTORY], workers)
+            names.ensure_traits(self._api, new[Aspect.TRAITS], workers)
+        except exceptions.PlacementUnavailable as error:
+            for operation in operations:
+                self._fail(operation, error)
+            return False
+        except exceptions.ReportClientError as error:
+            # The provider that needs the name will meet it again and say so.
+            LOG.debug("Not all names could be ensured at once: %s", error)
+        return True
+
+    def _guarded(self, step: Callable[[Op], None], operation: Op) -> None:
+        try:
+            step(operation)
+        except exceptions.ReportClientError as error:
+            self._fail(operation, error)
+
+    def _fail(self, operation: Operation, error: exceptions.ReportClientError) -> None:
+        result = self._result.of(operation.uuid, operation.name)
+        # The first failure is the one that says what is wrong.
+        result.failed = result.failed or error
+        LOG.debug("Could not %s: %s", operation, error)
+
+
+def _runs(plan: Plan) -> list[tuple[type[Operation], list[Operation]]]:
+    """The plan cut where the kind of operation changes."""
+    runs: list[tuple[type[Operation], list[Operation]]] = []
+    for operation in plan:
+        if not runs or runs[-1][0] is not type(operation):
+            runs.append((type(operation), []))
+        runs[-1][1].append(operation)
+    return runs
+
+
+def _only(kind: type[Op], operations: Iterable[Operation]) -> list[Op]:
+    return [operation for operation in operations if isinstance(operation, kind)]

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client with a clock of its own, on the fake and on the real Placement."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import pytest
+
+from reportclient import ReportClient
+
+
+class Clock:
+    """Seconds that pass when a test says so, or when the client sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def make_client(placement, clock):
+    """Build clients as an agent would; further settings as keywords."""
+    made = []
+
+    def make(adapter=None, **settings):
+        settings = {
+            "clock": clock,
+            "sleep": clock.sleep,
+            "random": random.Random(7).random,
+            "max_workers": 1,
+            **settings,
+        }
+        made.append(ReportClient(adapter or placement.adapter(), **settings))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(make_client):
+    return make_client()
+
+
+@pytest.fixture
+def root():
+    return str(uuid.uuid4())
+
+
+@pytest.fixture
+def operator(placement):
+    """Somebody else who writes to Placement."""
+    return placement.operator
+
+
+class EditingDriver:
+    """A driver made of a function that edits the tree."""
+
+    def __init__(self, edit) -> None:
+        self.edit = edit
+        self.calls = 0
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        self.calls += 1
+        self.edit(provider_tree)
+
+
+@pytest.fixture
+def editing():
+    return EditingDriver

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole passes of an agent, and what they cost (design: P1 to P5, P9, P10)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+import reportclient
+from reportclient import exceptions
+
+INVENTORY = {
+    "VCPU": {"total": 16, "reserved": 1, "max_unit": 16, "allocation_ratio": 4.0},
+    "MEMORY_MB": {"total": 65536, "reserved": 512, "max_unit": 65536},
+    "DISK_GB": {"total": 900, "max_unit": 900},
+}
+AGGREGATE = str(uuid.uuid4())
+
+
+@pytest.fixture
+def host(root):
+    """A root, eight children with a custom class each, one aggregate."""
+    gpus = {n: reportclient.provider_uuid(root, "gpu", str(n)) for n in range(8)}
+
+    def edit(tree):
+        tree.update_inventory(root, INVENTORY)
+        tree.add_traits(root, "HW_CPU_X86_AVX2", "CUSTOM_RACK_7")
+        tree.add_aggregates(root, AGGREGATE)
+        for n, child in gpus.items():
+            if not tree.exists(child):
+                tree.new_child(f"{root}_gpu{n}", root, uuid=child)
+            tree.update_inventory(child, {f"CUSTOM_GPU_{n}": {"total": 1, "max_unit": 1}})
+
+    return edit
+
+
+def test_first_report_of_a_host(client, placement, operator, root, host, editing):
+    result = client.report(None, root, "host1", editing(host))
+    assert sum(result.requests.values()) <= 40
+    assert result.conflicts == 0
+    assert result.complete
+    assert {provider.created for provider in result.providers.values()} == {True}
+    there = operator.provider(root)
+    assert there["name"] == "host1"
+    assert there["inventory"]["VCPU"]["total"] == 16
+    assert there["inventory"]["VCPU"]["allocation_ratio"] == 4.0
+    assert set(there["traits"]) == {"HW_CPU_X86_AVX2", "CUSTOM_RACK_7"}
+    assert set(there["aggregates"]) == {AGGREGATE}
+    child = operator.provider(reportclient.provider_uuid(root, "gpu", "3"))
+    assert child["inventory"]["CUSTOM_GPU_3"]["total"] == 1
+    assert child["parent"] == root
+
+
+def test_b127_nothing_due_costs_nothing(client, placement, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+    placement.requests.clear()
+    for _ in range(10):
+        assert not client.report(None, root, "host1", editing(host)).changed
+    assert placement.requests == []
+
+
+def test_refresh_due_costs_two_requests(client, placement, clock, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+    client.refresh([root])
+    clock.now += 300
+    result = client.report(None, root, "host1", editing(host))
+    assert result.requests == {"GET /resource_providers": 2}
+    assert not result.changed
+
+
+def test_one_change_costs_one_request(client, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+
+    def grow(tree):
+        host(tree)
+        tree.update_inventory(root, {**INVENTORY, "DISK_GB": {"total": 901, "max_unit": 901}})
+
+    result = client.report(None, root, "host1", editing(grow))
+    assert result.requests == {"PUT /resource_providers/{uuid}/inventories": 1}
+
+
+def test_a_conflict_costs_three_requests_and_no_second_run(client, operator, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+    driver = editing(
+        lambda tree: (
+            operator.add_trait(root, "CUSTOM_GOLD"),
+            tree.update_inventory(root, {**INVENTORY, "DISK_GB": {"total": 901}}),
+        )
+    )
+    result = client.report(None, root, "host1", driver)
+    assert result.requests == {
+        "PUT /resource_providers/{uuid}/inventories": 2,
+        "GET /resource_providers/{uuid}/inventories": 1,
+    }
+    assert result.conflicts == 1
+    assert driver.calls == 1
+    there = operator.provider(root)
+    assert there["inventory"]["DISK_GB"]["total"] == 901
+    assert "CUSTOM_GOLD" in there["traits"]
+
+
+def test_p4_allocation_written_while_the_driver_runs(client, operator, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+    consumer = str(uuid.uuid4())
+    driver = editing(
+        lambda tree: (
+            operator.allocate(consumer, {root: {"VCPU": 2}}),
+            tree.update_inventory(root, {**INVENTORY, "VCPU": {"total": 15}}),
+        )
+    )
+    result = client.report(None, root, "host1", driver)
+    assert result.conflicts == 1
+    vcpu = operator.provider(root)["inventory"]["VCPU"]
+    assert (vcpu["total"], vcpu["allocation_ratio"], vcpu["reserved"]) == (15, 4.0, 1)
+
+
+def test_real_clash_runs_the_driver_again(client, operator, root, editing):
+    client.report(
+        None, root, "host1", editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 8}}))
+    )
+    seen = []
+
+    def edit(tree):
+        seen.append(tree.data(root).inventory["VCPU"]["total"])
+        if len(seen) == 1:
+            operator.set_inventory(root, {"VCPU": {"total": 4}})
+        tree.update_inventory(root, {"VCPU": {"total": 16}})
+
+    result = client.report(None, root, "host1", editing(edit))
+    assert seen == [8, 4]
+    assert result.redriven == 1
+    assert operator.provider(root)["inventory"]["VCPU"]["total"] == 16
+
+
+def test_b23_an_endless_fight_ends_with_a_hint(client, operator, root, editing):
+    client.report(
+        None, root, "host1", editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 8}}))
+    )
+    totals = iter(range(100, 200))
+
+    def edit(tree):
+        operator.set_inventory(root, {"VCPU": {"total": next(totals)}})
+        tree.update_inventory(root, {"VCPU": {"total": 16}})
+
+    driver = editing(edit)
+    with pytest.raises(exceptions.ResourceProviderUpdateConflict) as caught:
+        client.report(None, root, "host1", driver)
+    assert driver.calls == 4
+    assert caught.value.fields == ("VCPU.total",)
+    assert caught.value.mine == {"VCPU.total": 16}
+    assert caught.value.their_generation != caught.value.base_generation
+
+
+def test_driver_not_ready_leaves_placement_alone(client, placement, root):
+    class NotReady:
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            raise exceptions.DriverNotReady
+
+    with pytest.raises(exceptions.DriverNotReady):
+        client.report(None, root, "host1", NotReady())
+    assert {request.method for request in placement.requests} == {"GET"}
+
+
+def test_b46_a_tree_without_providers_deletes_nothing(client, placement, root, host, editing):
+    client.report(None, root, "host1", editing(host))
+    placement.requests.clear()
+    with pytest.raises(exceptions.MassRemovalRefused):
+        client.report(None, root, "host1", editing(lambda tree: tree.remove(root)))
+    assert placement.requests == []
+
+
+def test_b16_one_failure_does_not_stop_the_others(client, placement, operator, root, editing):
+    children = [reportclient.provider_uuid(root, "c", str(n)) for n in range(3)]
+
+    def edit(total):
+        def edit(tree):
+            for n, child in enumerate(children):
+                if not tree.exists(child):
+                    tree.new_child(f"{root}_{n}", root, uuid=child)
+                tree.update_inventory(child, {"VGPU": {"total": total}})
+
+        return edit
+
+    client.report(None, root, "host1", editing(edit(1)))
+    path = f"/resource_providers/{children[1]}/inventories"
+    placement.respond(("PUT", path), status=400, body={"errors": [{"status": 400}]}, times=1)
+    with pytest.raises(exceptions.ResourceProviderSyncFailed) as caught:
+        client.report(None, root, "host1", editing(edit(2)))
+    assert list(caught.value.result.failures) == [children[1]]
+    totals = [operator.provider(c)["inventory"]["VGPU"]["total"] for c in children]
+    assert totals == [2, 1, 2]
+    result = client.report(None, root, "host1", editing(edit(2)))
+    assert result.requests == {
+        "GET /resource_providers": 1,
+        "PUT /resource_providers/{uuid}/inventories": 1,
+    }
+    assert operator.provider(children[1])["inventory"]["VGPU"]["total"] == 2
+
+
+def test_dry_run_writes_nothing(client, placement, root, host):
+    tree = client.get_provider_tree_and_ensure_root(None, root, name="host1")
+    host(tree)
+    placement.requests.clear()
+    plan = client.update_from_provider_tree(None, tree, dry_run=True)
+    assert placement.requests == []
+    assert f"create {root}_gpu0" in str(plan)
+    result = client.update_from_provider_tree(None, tree)
+    assert result.plan == plan
+    assert not client.update_from_provider_tree(None, tree, dry_run=True)
+
+
+def test_flushed_tree_has_a_new_base(client, placement, root, host):
+    tree = client.get_provider_tree_and_ensure_root(None, root, name="host1")
+    host(tree)
+    client.update_from_provider_tree(None, tree)
+    placement.requests.clear()
+    assert not client.update_from_provider_tree(None, tree).changed
+    tree.update_inventory(root, {**INVENTORY, "VCPU": {"total": 3, "reserved": 0}})
+    assert client.update_from_provider_tree(None, tree).requests == {
+        "PUT /resource_providers/{uuid}/inventories": 1
+    }
