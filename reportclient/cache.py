@@ -90,8 +90,9 @@ class CachedProvider:
     def read(self, aspect: Aspect, value: Any, generation: Generation | None) -> CachedProvider:
         """With an aspect as a GET showed it."""
         newest = self.record.generation if generation is None else generation
-        record = dataclasses.replace(self.record, **{aspect: value}, generation=newest)
-        return dataclasses.replace(self, record=record, **{f"{aspect}_generation": generation})
+        values = {"generation": newest, str(aspect): value}
+        record = dataclasses.replace(self.record, **values)
+        return self._at({aspect: generation}, record)
 
     def written(
         self, aspect: Aspect, value: Any, guard: Generation | None, generation: Generation | None
@@ -106,19 +107,32 @@ class CachedProvider:
         if generation is None:
             return self.read(aspect, value, None)
         moved = {
-            f"{other}_generation": generation
+            other: generation
             for other in ASPECTS
             if guard is not None and self.generation_of(other) == guard
         }
-        return dataclasses.replace(self.read(aspect, value, generation), **moved)
+        return self.read(aspect, value, generation)._at(moved)
 
     def outdate(self, aspect: Aspect) -> CachedProvider:
         """With one aspect to be read again: its generation is outdated."""
-        return dataclasses.replace(self, **{f"{aspect}_generation": None})
+        return self._at({aspect: None})
 
     def doubted(self) -> CachedProvider:
         """With no aspect current: a write may or may not have been applied."""
         return CachedProvider(self.record)
+
+    def _at(
+        self,
+        generations: Mapping[Aspect, Generation | None],
+        record: ProviderRecord | None = None,
+    ) -> CachedProvider:
+        now = {aspect: generations.get(aspect, self.generation_of(aspect)) for aspect in ASPECTS}
+        return CachedProvider(
+            record or self.record,
+            now[Aspect.INVENTORY],
+            now[Aspect.AGGREGATES],
+            now[Aspect.TRAITS],
+        )
 
 
 class CachedTree:
@@ -247,7 +261,7 @@ class Cache:
         """How many entries all tables hold together (for leak checks)."""
         with self._lock:
             tables = (self._trees, self._root_of, self._names, self._sharing, self._seen_by)
-            return sum(map(len, tables))
+            return sum(len(table) for table in tables)
 
     # -- changing ---------------------------------------------------------
 

@@ -23,7 +23,7 @@ import tenacity
 from reportclient import exceptions, removal, validation
 from reportclient.api import PlacementAPI
 from reportclient.cache import Cache
-from reportclient.drivers.base import Driver
+from reportclient.driver import Driver
 from reportclient.engine import Engine
 from reportclient.flush import Flusher
 from reportclient.identity import ProviderKeeper
@@ -306,9 +306,7 @@ class ReportClient:
         tree = self.get_provider_tree_and_ensure_root(
             context, rp_uuid, name=name, parent_provider_uuid=parent_provider_uuid
         )
-        subtree = ProviderSubTree(rp_uuid)
-        subtree.adopt(tree)
-        return subtree
+        return ProviderSubTree.scoped(rp_uuid, tree)
 
     def update_from_provider_tree(
         self,
@@ -511,7 +509,7 @@ class ReportClient:
         root = self._engine.cache.root_of(uuid) or uuid
         with self._accounted(call, result), self._locks.held([root]):
             listing = call.api.list_providers(in_tree=uuid).providers
-            removal.delete_below(uuid, listing, call.api, self._engine, result, cascade=cascade)
+            removal.delete_below(uuid, listing, call.api, self._engine, result)
         return result
 
     def invalidate_resource_provider(self, name_or_uuid: str, cacheonly: bool = False) -> None:

@@ -56,7 +56,7 @@ class Flusher:
         :raises InvalidInput, MassRemovalRefused: as `flush`.
         """
         mine = tree.snapshot()
-        return self._locked(mine, self._base(tree, mine), api, lambda plan: None) or Plan()
+        return self._locked(mine, self._base(tree, mine), api, lambda _: None) or Plan()
 
     def _locked(
         self,
@@ -128,7 +128,7 @@ class Flusher:
 
     def _believed(self, roots: Iterable[str]) -> dict[str, ProviderRecord]:
         cache = self._engine.cache
-        theirs = {}
+        theirs: dict[str, ProviderRecord] = {}
         for root in roots:
             for known in (cache.sharing(root), cache.own(root)):
                 theirs |= {uuid: provider.record for uuid, provider in known.items()}

@@ -264,7 +264,7 @@ def without_names(aspect: Aspect, value: Any, leave_out: Container[str]) -> Any:
 def _top_down(uuids: Iterable[str], records: Mapping[str, ProviderRecord]) -> list[str]:
     def depth(uuid: str | None) -> int:
         steps = 0
-        while uuid in records and steps <= len(records):
+        while uuid is not None and uuid in records and steps <= len(records):
             uuid = records[uuid].parent_uuid
             steps += 1
         return steps

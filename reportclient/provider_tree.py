@@ -40,7 +40,7 @@ _lock = threading.RLock()
 
 
 def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - a thread that held it does not exist in the child
+    global _lock
     _lock = threading.RLock()
 
 
@@ -88,7 +88,7 @@ class TreeSnapshot:
         known = {record.uuid for record in records}
         for record in records:
             if record.parent_uuid is not None and record.parent_uuid not in known:
-                record = dataclasses.replace(record, parent_uuid=None)  # noqa: PLW2901
+                record = dataclasses.replace(record, parent_uuid=None)
             snapshot.insert(record)
         return snapshot
 
@@ -129,8 +129,11 @@ class TreeSnapshot:
 
     def find(self, name_or_uuid: str) -> ProviderRecord | None:
         """A provider by UUID, or else by name."""
-        return self._records.get(uuid_or_text(name_or_uuid)) or self._records.get(
-            self._by_name.get(name_or_uuid, "")
+        # Nearly all are asked for in normal form; only the rest is parsed.
+        return (
+            self._records.get(name_or_uuid)
+            or self._records.get(self._by_name.get(name_or_uuid, ""))
+            or self._records.get(uuid_or_text(name_or_uuid))
         )
 
     def __eq__(self, other: object) -> bool:
@@ -781,7 +784,7 @@ def _parents_first(coming: Mapping[str, ProviderRecord]) -> Iterator[ProviderRec
     """The records, each after its parent; refuses rings."""
     done: set[str] = set()
     for record in coming.values():
-        path = []
+        path: list[ProviderRecord] = []
         current: ProviderRecord | None = record
         while current is not None and current.uuid not in done:
             if current in path:
@@ -814,18 +817,15 @@ def _to_dict(record: ProviderRecord) -> dict[str, Any]:
 
 def _from_dict(given: Mapping[str, Any]) -> ProviderRecord:
     parent, inventory = given.get("parent_provider_uuid"), given.get("inventory")
-    sets = {
-        field: None if given.get(field) is None else frozenset(given[field])
-        for field in ("traits", "aggregates")
-    }
     return ProviderRecord(
         uuid_or_text(given["uuid"]),
         str(given["name"]),
         None if parent is None else uuid_or_text(parent),
         given.get("generation"),
         None if inventory is None else {name: dict(r) for name, r in inventory.items()},
+        None if given.get("traits") is None else frozenset(given["traits"]),
+        None if given.get("aggregates") is None else frozenset(given["aggregates"]),
         sharing=bool(given.get("sharing", False)),
-        **sets,
     )
 
 

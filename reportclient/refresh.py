@@ -13,12 +13,13 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import os_traits
 
 from reportclient import exceptions
 from reportclient import workers as workers_
-from reportclient.api import PlacementAPI, ProviderListing
+from reportclient.api import AspectValue, PlacementAPI, ProviderListing
 from reportclient.cache import Cache, CachedProvider
 from reportclient.types import ASPECTS, Aspect, ProviderRecord, ProviderSummary
 
@@ -37,12 +38,13 @@ _JITTER = 0.1
 
 def read_aspect(api: PlacementAPI, provider: CachedProvider, aspect: Aspect) -> CachedProvider:
     """Read one aspect: its value and its generation come from one answer."""
-    get = {
-        Aspect.INVENTORY: api.get_inventories,
-        Aspect.AGGREGATES: api.get_aggregates,
-        Aspect.TRAITS: api.get_traits,
-    }[aspect]
-    answer = get(provider.record.uuid)
+    answer: AspectValue[Any]
+    if aspect is Aspect.INVENTORY:
+        answer = api.get_inventories(provider.record.uuid)
+    elif aspect is Aspect.AGGREGATES:
+        answer = api.get_aggregates(provider.record.uuid)
+    else:
+        answer = api.get_traits(provider.record.uuid)
     return provider.read(aspect, answer.value, answer.generation)
 
 

@@ -267,17 +267,17 @@ def _whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         pass
-    if isinstance(value, numbers.Real) and math.isfinite(value) and value == int(value):
-        return int(value)
-    return None
+    if not isinstance(value, numbers.Real):
+        return None
+    number = float(value)
+    return int(number) if math.isfinite(number) and number.is_integer() else None
 
 
 def _ratio(value: Any) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
-    if not math.isfinite(value) or not 0 < value <= MAX_RATIO:
-        return None
-    return value if isinstance(value, int | float) else float(value)
+    ratio = value if isinstance(value, int | float) else float(value)
+    return ratio if math.isfinite(ratio) and 0 < ratio <= MAX_RATIO else None
 
 
 # -- comparing --------------------------------------------------------------------

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placements for tests: a fake that is quick, and the real one in process.
+
+The rest of the library never imports this package.
+"""
