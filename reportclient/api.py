@@ -208,7 +208,7 @@ class PlacementAPI:
         return self._summary(answer, answer.body)
 
     def update_provider(
-        self, uuid: str, *, name: str, parent_uuid: str | None | _Unchanged = UNCHANGED
+        self, uuid: str, *, name: str, parent_uuid: str | _Unchanged | None = UNCHANGED
     ) -> ProviderSummary:
         """Rename a provider, and move it if a parent is given.
 
@@ -302,14 +302,11 @@ class PlacementAPI:
         listed = sorted(aggregates)
         path = f"/resource_providers/{uuid}/aggregates"
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write aggregates of", uuid):
-            if generation is None and not self.transport.offers((1, 19)):
-                answer = self._send("PUT", path, (1, 18), (1, 1), listed)
-            else:
-                body = {
-                    "aggregates": listed,
-                    "resource_provider_generation": _known(generation),
-                }
-                answer = self._send("PUT", path, _CODES, (1, 19), body)
+            if self.transport.offers((1, 19)):
+                body = {"aggregates": listed, "resource_provider_generation": _known(generation)}
+                with contextlib.suppress(exceptions.MicroversionNotSupported):
+                    return self._aggregates(self._send("PUT", path, _CODES, (1, 19), body))
+            answer = self._send("PUT", path, (1, 18), (1, 1), listed)
         return self._aggregates(answer)
 
     def get_traits(self, uuid: str) -> AspectValue[frozenset[str]]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reportclient.provider_tree import TreeSnapshot
+from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ASPECTS, Aspect, Generation, ProviderRecord, ProviderSummary
 
 __all__ = ["Cache", "CachedProvider", "CachedTree"]

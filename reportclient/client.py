@@ -31,11 +31,12 @@ from reportclient.locks import TreeLocks
 from reportclient.names import KnownNames
 from reportclient.notices import Notices
 from reportclient.plan import CreateProvider, MoveProvider, Plan, RenameProvider, WriteAspect
-from reportclient.provider_tree import ProviderSubTree, ProviderTree, TreeSnapshot
+from reportclient.provider_tree import ProviderSubTree, ProviderTree
 from reportclient.refresh import Refresher
 from reportclient.request_log import RequestLog
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
+from reportclient.snapshot import TreeSnapshot
 from reportclient.transport import Transport
 from reportclient.types import Aspect, Context, Generation, Inventory, ProviderSummary
 from reportclient.workers import Workers
@@ -271,6 +272,8 @@ class ReportClient:
             stays known.
         """
         rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+        if name is not None:
+            validation.check_name(name, provider=rp_uuid)
         call = self._call(context)
         snapshot = self._fresh_snapshot(call.api, rp_uuid)
         wanted = snapshot.records[rp_uuid] if snapshot else None

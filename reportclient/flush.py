@@ -13,8 +13,9 @@ from reportclient.api import PlacementAPI
 from reportclient.engine import Engine
 from reportclient.locks import TreeLocks
 from reportclient.plan import Plan, changed_providers, make_plan
-from reportclient.provider_tree import ProviderTree, TreeSnapshot
+from reportclient.provider_tree import ProviderTree
 from reportclient.result import SyncResult
+from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ProviderRecord
 
 __all__ = ["Flusher"]

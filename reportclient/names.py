@@ -71,7 +71,7 @@ class KnownNames:
         self._ensure(
             names,
             self._classes,
-            lambda missing: api.list_resource_classes(),
+            lambda _: api.list_resource_classes(),
             api.ensure_resource_class,
             workers,
         )

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from reportclient import merge
-from reportclient.provider_tree import TreeSnapshot
+from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ASPECTS, Aspect, ProviderRecord
 
 __all__ = [

@@ -102,9 +102,12 @@ class AspectWriter:
         :raises ResourceProviderUpdateConflict: the generation is outdated.
         """
         provider = self._engine.cache.provider(uuid) if use_cache else None
-        if provider is not None and provider.generation_of(aspect) == generation:
-            if merge.same_value(aspect, provider.value_of(aspect), value):
-                return
+        if (
+            provider is not None
+            and provider.generation_of(aspect) == generation
+            and merge.same_value(aspect, provider.value_of(aspect), value)
+        ):
+            return
         operation = WriteAspect(uuid, uuid, aspect, None, value, None, generation)
         self._ensure_names(_Write(operation, value), set(value))
         try:

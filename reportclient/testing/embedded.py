@@ -102,9 +102,7 @@ class EmbeddedPlacement(Meddling):
 
     def adapter(self, **settings: Any) -> ksa_adapter.Adapter:
         """A keystoneauth1 adapter for a `ReportClient`."""
-        return ksa_adapter.Adapter(
-            self.session(), **{"service_type": "placement", **settings}
-        )
+        return ksa_adapter.Adapter(self.session(), **{"service_type": "placement", **settings})
 
     @contextlib.contextmanager
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:

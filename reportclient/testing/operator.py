@@ -158,9 +158,7 @@ class Operator:
     def _put(self, uuid: str, aspect: str, body: Mapping[str, Any]) -> None:
         path = f"/resource_providers/{uuid}"
         generation = self.call("GET", path)["generation"]
-        self.call(
-            "PUT", f"{path}/{aspect}", {**body, "resource_provider_generation": generation}
-        )
+        self.call("PUT", f"{path}/{aspect}", {**body, "resource_provider_generation": generation})
 
 
 def _tuple(version: str) -> tuple[int, ...]:

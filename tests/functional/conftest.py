@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import uuid
 
 import pytest
 
 from reportclient import ReportClient
+from reportclient.testing.embedded import EmbeddedPlacement
 
 
 class Clock:
@@ -83,3 +85,10 @@ class EditingDriver:
 @pytest.fixture
 def editing():
     return EditingDriver
+
+
+@pytest.fixture
+def older():
+    """Start the real Placement as an older one: ``older("1.19")``."""
+    with contextlib.ExitStack() as stack:
+        yield lambda version: stack.enter_context(EmbeddedPlacement(max_microversion=version))

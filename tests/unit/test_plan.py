@@ -17,7 +17,8 @@ from reportclient.plan import (
     WriteAspect,
     make_plan,
 )
-from reportclient.provider_tree import ProviderTree, TreeSnapshot
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import TreeSnapshot
 from reportclient.types import Aspect, ProviderRecord
 
 
