@@ -118,6 +118,14 @@ class ProviderTree:
             new.__dict__.update(self.__dict__)
         return new
 
+    def become(self, other: ProviderTree) -> None:
+        """Take over another tree's content at once; the base stays.
+
+        A driver that may fail halfway edits a `copy` and hands it over whole.
+        """
+        with _lock:
+            self._state, self._writable = other.snapshot(), False
+
     def __copy__(self) -> Self:
         return self.copy()
 
