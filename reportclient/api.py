@@ -27,6 +27,8 @@ read traits; list and create traits        1.6     1.6
 write traits                               1.23    1.6     no codes
 list resource classes                      1.2     1.2
 create resource classes                    1.7     1.2     1.6: POST
+allocations of a consumer                  1.28    1.28    refused
+reshape                                    1.30    1.30    refused
 =========================================  ======  ======  ==================
 """
 
@@ -35,7 +37,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -47,6 +49,7 @@ from reportclient.types import Generation, Inventory, ProviderSummary
 __all__ = [
     "UNCHANGED",
     "AspectValue",
+    "ConsumerAllocations",
     "PlacementAPI",
     "ProviderAllocations",
     "ProviderListing",
@@ -93,6 +96,37 @@ class ProviderAllocations(NamedTuple):
 
     consumers: Mapping[str, Mapping[str, int]]
     generation: Generation
+
+
+@dataclasses.dataclass(frozen=True)
+class ConsumerAllocations:
+    """What a consumer holds: provider UUID -> resource class -> amount.
+
+    :ivar consumer_generation: ``None`` for a consumer that is not there yet.
+    """
+
+    resources: Mapping[str, Mapping[str, int]]
+    project_id: str | None
+    user_id: str | None
+    consumer_generation: Generation | None
+
+    def without(self, providers: Container[str]) -> ConsumerAllocations:
+        """The same without what is held of some providers."""
+        left = {uuid: held for uuid, held in self.resources.items() if uuid not in providers}
+        return dataclasses.replace(self, resources=left)
+
+    def to_body(self) -> dict[str, Any]:
+        """As Placement takes it: no zero amounts, no providers without any."""
+        resources = {
+            uuid: {name: amount for name, amount in held.items() if amount}
+            for uuid, held in self.resources.items()
+        }
+        return {
+            "allocations": {uuid: {"resources": held} for uuid, held in resources.items() if held},
+            "project_id": self.project_id,
+            "user_id": self.user_id,
+            "consumer_generation": self.consumer_generation,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -424,6 +458,64 @@ class PlacementAPI:
             answer = self._get(path, (1, 9), (1, 0))
         usages: Mapping[str, int] = self._read(answer, "usages", dict, f"GET {path}")
         return usages
+
+    def get_allocations(self, consumer: str) -> ConsumerAllocations:
+        """Read what a consumer holds; nothing at all for one that is unknown.
+
+        :raises ConsumerAllocationRetrievalFailed: Placement refused.
+        """
+        path = f"/allocations/{consumer}"
+        with self._failing(
+            exceptions.ConsumerAllocationRetrievalFailed, f"read allocations of {consumer}"
+        ):
+            answer = self._get(path, (1, 28), (1, 28))
+        given = self._read(answer, "allocations", dict, f"GET {path}")
+        with self._shape(answer, "GET", path):
+            held = {uuid: dict(part["resources"]) for uuid, part in given.items()}
+            return ConsumerAllocations(
+                held,
+                answer.body.get("project_id"),
+                answer.body.get("user_id"),
+                answer.body.get("consumer_generation"),
+            )
+
+    def put_allocations(self, consumer: str, allocations: ConsumerAllocations) -> None:
+        """Make these all that a consumer holds, guarded by its generation.
+
+        The consumer's type (1.38) stays as it is.
+
+        :raises ConcurrentUpdate: the consumer's or a provider's generation is
+            outdated.
+        :raises AllocationUpdateFailed: Placement refused.
+        """
+        with self._failing(exceptions.AllocationUpdateFailed, f"write allocations of {consumer}"):
+            self._send("PUT", f"/allocations/{consumer}", (1, 28), (1, 28), allocations.to_body())
+
+    def reshape(
+        self,
+        inventories: Mapping[str, AspectValue[Inventory]],
+        allocations: Mapping[str, ConsumerAllocations],
+    ) -> None:
+        """Replace inventories and allocations in one transaction.
+
+        :param inventories: the whole new inventory of every provider that
+            changes, and the generation that guards it.
+        :param allocations: all that each consumer that changes holds.
+        :raises ConcurrentUpdate: some generation is outdated; nothing changed.
+        :raises ReshapeFailed: Placement refused; nothing changed.
+        """
+        body = {
+            "inventories": {
+                uuid: {
+                    "inventories": {name: dict(record) for name, record in part.value.items()},
+                    "resource_provider_generation": _known(part.generation),
+                }
+                for uuid, part in inventories.items()
+            },
+            "allocations": {consumer: part.to_body() for consumer, part in allocations.items()},
+        }
+        with self._failing(exceptions.ReshapeFailed, "reshape"):
+            self._send("POST", "/reshaper", (1, 30), (1, 30), body)
 
     # -- inside -----------------------------------------------------------------------
 

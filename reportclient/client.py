@@ -14,12 +14,11 @@ import os
 import random as random_
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import tenacity
-
+from reportclient import allocations as allocations_
 from reportclient import exceptions, removal, validation
 from reportclient.api import PlacementAPI
 from reportclient.cache import Cache
@@ -30,13 +29,13 @@ from reportclient.identity import ProviderKeeper
 from reportclient.locks import TreeLocks
 from reportclient.names import KnownNames
 from reportclient.notices import Notices
+from reportclient.passes import Node, Reporter, TreeReader, no_parent
 from reportclient.plan import CreateProvider, MoveProvider, Plan, RenameProvider, WriteAspect
 from reportclient.provider_tree import ProviderSubTree, ProviderTree
 from reportclient.refresh import Refresher
 from reportclient.request_log import RequestLog
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
-from reportclient.snapshot import TreeSnapshot
 from reportclient.transport import Transport
 from reportclient.types import Aspect, Context, Generation, Inventory, ProviderSummary
 from reportclient.workers import Workers
@@ -45,10 +44,6 @@ from reportclient.writer import AspectWriter
 __all__ = ["ReportClient", "TraitInfo"]
 
 LOG = logging.getLogger(__name__)
-
-_EMPTY_TREE = TreeSnapshot.build(())
-#: How often a driver is run again in one pass because of a real clash.
-_REDRIVES = 3
 
 
 class TraitInfo(NamedTuple):
@@ -138,7 +133,9 @@ class ReportClient:
             random=random,
         )
         self._locks = TreeLocks()
+        self._reader = TreeReader(self._engine, self._locks)
         self._flusher = Flusher(self._engine, self._locks)
+        self._reporter = Reporter(self._engine, self._reader, self._flusher)
         _clients.add(self)
 
     def close(self) -> None:
@@ -189,6 +186,9 @@ class ReportClient:
             written.
         :raises InvalidInput: the driver's tree has faults; nothing was sent.
         :raises MassRemovalRefused: the driver's tree lost all its providers.
+        :raises PlacementReshapeConflict: reading everything again and running
+            the driver again did not settle a reshape.
+        :raises ReshapeFailed: a reshape was refused; nothing of it was done.
         :raises ResourceProviderUpdateConflict: another writer wants other
             values, and running the driver again did not settle it.
         :raises ResourceProviderSyncFailed: some provider failed; ``result``
@@ -198,50 +198,29 @@ class ReportClient:
         rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
         validation.check_name(name, provider=rp_uuid)
         call = self._call(context)
+        node = Node(rp_uuid, name, parent_provider_uuid)
         result = SyncResult()
-        retrying = self._engine.retrying(self._worth_redriving).copy(
-            stop=tenacity.stop_after_attempt(1 + _REDRIVES)
-        )
         with self._accounted(call, result):
-            for attempt in retrying:
-                with attempt:
-                    result.redriven = attempt.retry_state.attempt_number - 1
-                    result.providers.clear()
-                    tree = self._tree_for_driver(call.api, rp_uuid, name, parent_provider_uuid)
-                    driver.update_provider_tree(tree, name)
-                    self._flusher.flush(tree, call.api, result)
+            self._reporter.report(node, driver, call.api, result, startup=startup)
         return result
 
-    @staticmethod
-    def _worth_redriving(error: BaseException) -> bool:
-        """Whether a fresh tree may settle it: a clash, or a provider that is gone."""
-        if isinstance(error, exceptions.ResourceProviderUpdateConflict):
-            return bool(error.fields)
-        return isinstance(error, exceptions.ResourceProviderSyncFailed) and any(
-            isinstance(failure, exceptions.ResourceProviderNotFound)
-            for failure in error.result.failures.values()
-        )
+    def plan_report(
+        self,
+        context: Context | None,
+        rp_uuid: str,
+        name: str,
+        driver: Driver,
+        *,
+        parent_provider_uuid: str | None = None,
+    ) -> Plan:
+        """What `report` would do. The driver is run; nothing is written.
 
-    def _tree_for_driver(
-        self, api: PlacementAPI, rp_uuid: str, name: str, parent_uuid: str | None
-    ) -> ProviderTree:
-        """The tree; with the root added locally if Placement does not have it."""
-        snapshot = self._fresh_snapshot(api, rp_uuid)
-        if snapshot is not None:
-            tree = ProviderTree.from_snapshot(snapshot, base=snapshot)
-            if snapshot.records[rp_uuid].name != name:
-                tree.rename(rp_uuid, name)
-            return tree
-        if parent_uuid is None:
-            tree = ProviderTree.from_snapshot(_EMPTY_TREE, base=_EMPTY_TREE)
-            tree.new_root(name, rp_uuid)
-            return tree
-        above = self._fresh_snapshot(api, parent_uuid)
-        if above is None:
-            raise _no_parent(rp_uuid, name, parent_uuid)
-        tree = ProviderTree.from_snapshot(above, base=above)
-        tree.new_child(name, parent_uuid, uuid=rp_uuid)
-        return tree
+        :raises: as `report`, as far as it gets.
+        """
+        rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
+        validation.check_name(name, provider=rp_uuid)
+        node = Node(rp_uuid, name, parent_provider_uuid)
+        return self._reporter.plan(node, driver, self._call(context).api)
 
     def get_provider_tree_and_ensure_root(
         self,
@@ -275,7 +254,7 @@ class ReportClient:
         if name is not None:
             validation.check_name(name, provider=rp_uuid)
         call = self._call(context)
-        snapshot = self._fresh_snapshot(call.api, rp_uuid)
+        snapshot = self._reader.fresh_snapshot(call.api, rp_uuid)
         wanted = snapshot.records[rp_uuid] if snapshot else None
         parent = parent_provider_uuid and validation.normalise_uuid(
             parent_provider_uuid, field="parent_provider_uuid"
@@ -286,7 +265,7 @@ class ReportClient:
             or (parent is not None and wanted.parent_uuid != parent)
         ):
             self._ensure(call.api, rp_uuid, name, parent)
-            snapshot = self._fresh_snapshot(call.api, rp_uuid)
+            snapshot = self._reader.fresh_snapshot(call.api, rp_uuid)
         if snapshot is None:
             raise exceptions.ResourceProviderRetrievalFailed(
                 f"Provider {rp_uuid} went away while it was being read.", provider=rp_uuid
@@ -326,6 +305,9 @@ class ReportClient:
         what this client knows of the roots that it holds.
 
         :param new_tree: the tree as it should be.
+        :param allocations: a reshape: consumer UUID -> all that it holds, in
+            the shape that `get_allocations_for_provider_tree` has. Inventories
+            and these allocations are written in one transaction.
         :param dry_run: send no write, and return the `Plan`.
         :returns: what was done; with ``dry_run`` what would be.
         :raises: as `report`.
@@ -334,8 +316,9 @@ class ReportClient:
         if dry_run:
             return self._flusher.plan(new_tree, call.api)
         result = SyncResult()
+        moved = None if allocations is None else allocations_.from_dict(allocations)
         with self._accounted(call, result):
-            self._flusher.flush(new_tree, call.api, result)
+            self._flusher.flush(new_tree, call.api, result, moved)
         return result
 
     def refresh(self, uuids: Iterable[str], context: Context | None = None) -> None:
@@ -345,7 +328,7 @@ class ReportClient:
             are up to date.
         """
         normal = [validation.normalise_uuid(uuid) for uuid in uuids]
-        failed = self._refresh(self._call(context).api, normal)
+        failed = self._reader.refresh(self._call(context).api, normal)
         for error in failed.values():
             raise error
 
@@ -487,6 +470,28 @@ class ReportClient:
         """
         return self._by_name(self._call(context).api, name).to_dict()
 
+    def get_allocations_for_provider_tree(
+        self, context: Context | None, nodename: str
+    ) -> dict[str, dict[str, Any]]:
+        """All that the consumers of a tree hold, there and elsewhere.
+
+        The tree is that of the provider that has the name, and the sharing
+        providers of its aggregates are in it. Each consumer is read once.
+
+        :returns: consumer UUID -> ``{"allocations": {provider UUID:
+            {"resources": {class: amount}}}, "project_id", "user_id",
+            "consumer_generation"}``: what a driver's ``update_provider_tree``
+            takes, and `update_from_provider_tree` takes back.
+        :raises ResourceProviderNotFound: no provider has the name.
+        :raises ResourceProviderAllocationRetrievalFailed,
+            ConsumerAllocationRetrievalFailed, PlacementUnavailable: see there.
+        """
+        call = self._call(context)
+        uuid = self._engine.cache.find(nodename) or self._by_name(call.api, nodename).uuid
+        snapshot = self._reader.fresh_snapshot(call.api, uuid)
+        uuids = [] if snapshot is None else list(snapshot.records)
+        return allocations_.to_dict(allocations_.of_providers(call.api, self._engine, uuids))
+
     # -- removing and forgetting ------------------------------------------------
 
     def delete_resource_provider(
@@ -512,7 +517,7 @@ class ReportClient:
         root = self._engine.cache.root_of(uuid) or uuid
         with self._accounted(call, result), self._locks.held([root]):
             listing = call.api.list_providers(in_tree=uuid).providers
-            removal.delete_below(uuid, listing, call.api, self._engine, result)
+            removal.delete_below(uuid, listing, call.api, self._engine, result, cascade=cascade)
         return result
 
     def invalidate_resource_provider(self, name_or_uuid: str, cacheonly: bool = False) -> None:
@@ -563,23 +568,6 @@ class ReportClient:
             result.request_ids = call.log.request_ids()
             result.seconds = self._engine.clock() - call.began
 
-    def _refresh(self, api: PlacementAPI, uuids: Sequence[str]) -> dict[str, Exception]:
-        failed = self._engine.refresher.refresh(api, uuids)
-        # Placement may have been upgraded: what it did not know is tried again.
-        self._engine.names.forget_unknown()
-        return failed
-
-    def _fresh_snapshot(self, api: PlacementAPI, uuid: str) -> TreeSnapshot | None:
-        """The tree as fresh as the interval asks; None if Placement has none."""
-        cache, clock = self._engine.cache, self._engine.clock
-        if cache.is_due(uuid, clock()):
-            with self._locks.held([cache.root_of(uuid) or uuid]):
-                # Another thread may have read it while this one waited.
-                if cache.is_due(uuid, clock()):
-                    for error in self._refresh(api, [uuid]).values():
-                        raise error
-        return cache.snapshot(uuid)
-
     def _ensure(self, api: PlacementAPI, uuid: str, name: str | None, parent: str | None) -> None:
         """Create, rename or move a provider so that it is as asked for."""
         keeper = ProviderKeeper(api, self._engine, SyncResult())
@@ -587,9 +575,9 @@ class ReportClient:
             known = self._engine.cache.provider(uuid)
             if known is None:
                 if parent is not None and self._engine.cache.root_of(parent) is None:
-                    self._refresh(api, [parent])
+                    self._reader.refresh(api, [parent])
                     if self._engine.cache.root_of(parent) is None:
-                        raise _no_parent(uuid, name or uuid, parent)
+                        raise no_parent(uuid, name or uuid, parent)
                 keeper.create(CreateProvider(uuid, name or uuid, parent))
                 return
             record = known.record
@@ -618,7 +606,7 @@ class ReportClient:
                 writer.write_exactly(uuid, aspect, mine, generation, use_cache=use_cache)
                 return result.of(uuid, uuid)
             if cache.is_doubted(uuid) or cache.provider(uuid) is None:
-                self._fresh_snapshot(call.api, uuid)
+                self._reader.fresh_snapshot(call.api, uuid)
             with self._locks.held([cache.root_of(uuid) or uuid]):
                 provider = cache.provider(uuid)
                 if provider is None:
@@ -670,13 +658,6 @@ class ReportClient:
         raise exceptions.ResourceProviderNotFound(
             f"There is no resource provider named {name!r}{near}.", provider=name
         )
-
-
-def _no_parent(uuid: str, name: str, parent: str) -> exceptions.ParentProviderNotFound:
-    return exceptions.ParentProviderNotFound(
-        f"{name} ({uuid}) was not created: there is no provider {parent} to be its parent.",
-        provider=uuid,
-    )
 
 
 def _renew_locks() -> None:

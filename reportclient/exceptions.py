@@ -42,6 +42,7 @@
     |   |   |-- ResourceProviderTraitRetrievalFailed
     |   |   `-- ResourceProviderAllocationRetrievalFailed
     |   |-- ResourceProviderUpdateFailed, ResourceProviderDeletionFailed
+    |   |-- ConsumerAllocationRetrievalFailed, AllocationUpdateFailed
     |   |-- TraitRetrievalFailed, TraitCreationFailed
     |   |-- ResourceClassRetrievalFailed, ResourceClassCreationFailed
     |   |-- ResourceProviderSyncFailed: carries the SyncResult
@@ -63,12 +64,14 @@ from typing import Any
 from keystoneauth1 import exceptions as ksa_exceptions
 
 __all__ = [
+    "AllocationUpdateFailed",
     "BadAnswer",
     "BadRequest",
     "CannotDeleteParent",
     "ConcurrentUpdate",
     "ConfigurationError",
     "ConnectFailed",
+    "ConsumerAllocationRetrievalFailed",
     "DiscoveryFailed",
     "DriverNotReady",
     "DuplicateProvider",
@@ -515,6 +518,14 @@ class ResourceProviderUpdateFailed(OperationFailed):
 
 class ResourceProviderDeletionFailed(OperationFailed):
     """A provider could not be deleted."""
+
+
+class ConsumerAllocationRetrievalFailed(OperationFailed):
+    """What a consumer holds could not be read."""
+
+
+class AllocationUpdateFailed(OperationFailed):
+    """What a consumer holds could not be written."""
 
 
 class TraitRetrievalFailed(OperationFailed):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from reportclient import exceptions, sync, validation
-from reportclient.api import PlacementAPI
+from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.engine import Engine
 from reportclient.locks import TreeLocks
 from reportclient.plan import Plan, changed_providers, make_plan
@@ -32,12 +32,21 @@ class Flusher:
         self._engine = engine
         self._locks = locks
 
-    def flush(self, tree: ProviderTree, api: PlacementAPI, result: SyncResult) -> None:
+    def flush(
+        self,
+        tree: ProviderTree,
+        api: PlacementAPI,
+        result: SyncResult,
+        allocations: Mapping[str, ConsumerAllocations] | None = None,
+    ) -> None:
         """Make Placement hold what was changed in a tree since its base.
 
         Afterwards what was flushed is the tree's base; of a provider that
         failed the base stays, so that flushing the tree again goes on.
 
+        :param allocations: reshape: the consumers whose allocations change,
+            and all that they hold.
+        :raises PlacementReshapeConflict, ReshapeFailed: the reshape was not done.
         :raises InvalidInput: before any request, all faults at once.
         :raises MassRemovalRefused: the tree has lost all its own providers.
         :raises ResourceProviderUpdateConflict: a real clash; carries the
@@ -46,7 +55,11 @@ class Flusher:
         """
         mine = tree.snapshot()
         base = self._base(tree, mine)
-        plan = self._locked(mine, base, api, lambda plan: self._carry_out(plan, api, result))
+
+        def carry_out(plan: Plan) -> None:
+            self._carry_out(plan, api, result, allocations)
+
+        plan = self._locked(mine, base, api, carry_out, reshape=allocations is not None)
         if plan is not None:
             tree.rebase(_rebased(base, mine, result))
             judge(result)
@@ -65,6 +78,8 @@ class Flusher:
         base: TreeSnapshot | None,
         api: PlacementAPI,
         use: Callable[[Plan], None],
+        *,
+        reshape: bool = False,
     ) -> Plan | None:
         touched, removed = changed_providers(base, mine)
         if not touched and not removed:
@@ -75,7 +90,11 @@ class Flusher:
         with self._locks.held(roots):
             self._read_doubted(roots, base, api)
             plan = make_plan(
-                base, checked, self._believed(roots), leave_out=self._engine.names.unknown
+                base,
+                checked,
+                self._believed(roots),
+                leave_out=self._engine.names.unknown,
+                reshape=reshape,
             )
             use(plan)
         return plan
@@ -140,11 +159,21 @@ class Flusher:
 
     # -- what came of it ----------------------------------------------------------
 
-    def _carry_out(self, plan: Plan, api: PlacementAPI, result: SyncResult) -> None:
+    def _carry_out(
+        self,
+        plan: Plan,
+        api: PlacementAPI,
+        result: SyncResult,
+        allocations: Mapping[str, ConsumerAllocations] | None,
+    ) -> None:
         result.plan = plan
-        sync.carry_out(plan, api, self._engine, result)
-        for uuid in result.failures:
-            self._engine.cache.make_due(uuid)
+        try:
+            sync.carry_out(plan, api, self._engine, result, allocations)
+        finally:
+            # A reshape leaves its generations unknown, however it ends.
+            doubted = result.failures if allocations is None else [op.uuid for op in plan]
+            for uuid in doubted:
+                self._engine.cache.make_due(uuid)
 
 
 def _root(uuid: str, records: Mapping[str, ProviderRecord]) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "merge_aspect",
     "merge_inventory",
     "merge_set",
+    "news",
     "same_value",
 ]
 
@@ -138,7 +139,7 @@ def _merge_class(
             return None, []
         return None, [Clash(name, base, mine, None)]
     if not known:
-        return {**theirs, **_news(theirs, mine)}, []
+        return {**theirs, **news(theirs, mine)}, []
     return _merge_fields(name, base, mine, theirs)
 
 
@@ -147,7 +148,7 @@ def _merge_fields(
 ) -> tuple[InventoryRecord, list[Clash]]:
     record = dict(theirs)
     clashes = []
-    for field, wanted in _news(base or {}, mine).items():
+    for field, wanted in news(base or {}, mine).items():
         was, now = (base or {}).get(field), theirs.get(field)
         if _same(now, wanted):
             continue
@@ -160,12 +161,13 @@ def _merge_fields(
     return record, clashes
 
 
-def _news(old: InventoryRecord, new: InventoryRecord) -> dict[str, int | float]:
+def news(old: InventoryRecord, new: InventoryRecord) -> dict[str, int | float]:
+    """The fields of ``new`` that ``old`` has not, or has otherwise."""
     return {field: value for field, value in new.items() if not _same(old.get(field), value)}
 
 
 def _says_nothing_new(base: InventoryRecord, mine: InventoryRecord) -> bool:
-    return not _news(base, mine)
+    return not news(base, mine)
 
 
 def _same(a: int | float | None, b: int | float | None) -> bool:

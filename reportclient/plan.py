@@ -167,6 +167,7 @@ def make_plan(
     theirs: Mapping[str, ProviderRecord],
     *,
     leave_out: Container[str] = (),
+    reshape: bool = False,
 ) -> Plan:
     """Say what has to be done so that Placement holds what the driver wants.
 
@@ -177,6 +178,8 @@ def make_plan(
         providers of the other two, by UUID.
     :param leave_out: names of traits and resource classes that this Placement
         does not know; they are not sent.
+    :param reshape: whether inventories are written in one transaction, after
+        which providers that had some can be deleted: then none is before.
     :returns: an ordered plan. A provider that is in neither ``base`` nor
         ``mine`` is never in it (P5); untouched aspects are not either (P4);
         nor are writes that would change nothing (P9).
@@ -203,7 +206,8 @@ def make_plan(
         for uuid in reversed(_top_down(removed, theirs))
         if uuid in theirs and not (theirs[uuid].sharing or old[uuid].sharing)
     ]
-    early, late = _split_deletes(deletes, [*creates, *renames], theirs)
+    takers: list[CreateProvider | RenameProvider] = [] if reshape else [*creates, *renames]
+    early, late = _split_deletes(deletes, takers, theirs)
     ordered = _order_renames(renames)
     return Plan((*early, *ordered, *creates, *moves, *late, *writes))
 

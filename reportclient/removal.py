@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reportclient import exceptions, flush, sync
+from reportclient import allocations, exceptions, flush, sync
 from reportclient.api import PlacementAPI
 from reportclient.engine import Engine
 from reportclient.plan import DeleteProvider, Plan
@@ -21,9 +21,13 @@ def delete_below(
     api: PlacementAPI,
     engine: Engine,
     result: SyncResult,
+    *,
+    cascade: bool = False,
 ) -> None:
     """Delete a provider of a listed tree and its descendants, leaf first.
 
+    :param cascade: take away first what consumers hold of them; what these
+        hold elsewhere stays.
     :raises ResourceProviderInUse, CannotDeleteParent: some stay; all that
         could be deleted is, and ``result`` says so.
     :raises ResourceProviderSyncFailed: something else went wrong.
@@ -32,6 +36,8 @@ def delete_below(
     if not below:
         engine.cache.forget(uuid)
         return
+    if cascade:
+        allocations.release(api, engine, [provider.uuid for provider in below])
     result.plan = Plan(
         tuple(DeleteProvider(p.uuid, p.name, p.parent_uuid) for p in reversed(below))
     )

@@ -9,11 +9,11 @@ others (P10): the result says of each what was written, what not, and why.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from reportclient import exceptions, merge
-from reportclient.api import PlacementAPI
+from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.engine import Engine
 from reportclient.identity import ProviderKeeper
 from reportclient.plan import (
@@ -25,6 +25,7 @@ from reportclient.plan import (
     RenameProvider,
     WriteAspect,
 )
+from reportclient.reshape import reshape
 from reportclient.result import SyncResult
 from reportclient.types import Aspect
 from reportclient.writer import AspectWriter
@@ -36,12 +37,27 @@ LOG = logging.getLogger(__name__)
 Op = TypeVar("Op", bound=Operation)
 
 
-def carry_out(plan: Plan, api: PlacementAPI, engine: Engine, result: SyncResult) -> None:
+def carry_out(
+    plan: Plan,
+    api: PlacementAPI,
+    engine: Engine,
+    result: SyncResult,
+    allocations: Mapping[str, ConsumerAllocations] | None = None,
+) -> None:
     """Send what a plan says, as far as it will go, and note it in ``result``.
 
     Raises nothing for a provider that fails: ``result.failures`` has them.
+
+    :param allocations: reshape: write all inventories and these allocations
+        in one transaction, after creations and before deletions.
+    :raises PlacementReshapeConflict, ReshapeFailed, PlacementUnavailable: the
+        reshape was not done; providers may have been created for it.
     """
-    _Flush(api, engine, result).run(plan)
+    flush = _Flush(api, engine, result)
+    if allocations is None:
+        flush.run(plan)
+    else:
+        flush.run_reshape(plan, allocations)
 
 
 class _Flush:
@@ -67,6 +83,24 @@ class _Flush:
                     self._guarded(self._keeper.move, move)
             else:
                 self._write(_only(WriteAspect, operations))
+
+    def run_reshape(self, plan: Plan, allocations: Mapping[str, ConsumerAllocations]) -> None:
+        """Make the providers, reshape, then do the rest."""
+        inventories = [
+            operation
+            for operation in _only(WriteAspect, plan)
+            if operation.aspect is Aspect.INVENTORY
+        ]
+        after = [op for op in plan if isinstance(op, DeleteProvider | WriteAspect)]
+        self.run(Plan(tuple(op for op in plan if op not in after)))
+        for failure in self._result.failures.values():
+            raise exceptions.ReshapeFailed(
+                f"Not all providers could be made ready for the reshape: {failure}",
+                **failure.facts,
+            ) from failure
+        deletes = _only(DeleteProvider, plan)
+        reshape(inventories, deletes, allocations, self._api, self._engine, self._result)
+        self.run(Plan(tuple(op for op in after if op not in inventories)))
 
     def _create(self, operations: Sequence[CreateProvider]) -> None:
         """Create level by level: a parent before its children."""

@@ -19,7 +19,6 @@ from reportclient import exceptions, validation
 from reportclient.cli import render
 from reportclient.client import ReportClient
 from reportclient.driver import Driver
-from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree, provider_uuid
 
 __all__ = ["report", "show"]
@@ -33,7 +32,7 @@ def report(options: argparse.Namespace) -> int:
     out = render.console()
     with _client(options) as client:
         if options.dry_run:
-            plan = _plan(client, root, name, driver)
+            plan = client.plan_report(None, root, name, driver)
             if options.json:
                 print(json.dumps({"plan": [str(operation) for operation in plan]}, indent=2))
             else:
@@ -67,24 +66,18 @@ def show(options: argparse.Namespace) -> int:
 
 def _tree(client: ReportClient, wanted: str) -> ProviderTree:
     """The tree that a provider is in; nothing is created for looking."""
-    uuid_ = validation.uuid_or_text(wanted)
-    if not client.get_providers_in_tree(None, uuid_) if _is_uuid(uuid_) else True:
-        uuid_ = client.get_provider_by_name(None, wanted)["uuid"]
-    return client.get_provider_tree_and_ensure_root(None, uuid_)
+    found = client.get_providers_in_tree(None, wanted) if _is_uuid(wanted) else []
+    # A name may look like a UUID: nova's default name is one.
+    root = wanted if found else client.get_provider_by_name(None, wanted)["uuid"]
+    return client.get_provider_tree_and_ensure_root(None, root)
 
 
 def _is_uuid(text: str) -> bool:
     try:
-        uuid.UUID(text)
-    except ValueError:
+        validation.normalise_uuid(text)
+    except exceptions.InvalidUUID:
         return False
     return True
-
-
-def _plan(client: ReportClient, root: str, name: str, driver: Driver) -> Plan:
-    plan = client.report(None, root, name, driver, dry_run=True)
-    assert isinstance(plan, Plan)  # noqa: S101 - what dry_run returns
-    return plan
 
 
 def _driver(options: argparse.Namespace) -> Driver:

@@ -251,8 +251,8 @@ def test_a_standard_trait_that_placement_does_not_know(
     for _ in range(3):
         result = flush(traits={"HW_CPU_FUTURE", "HW_CPU_X86_AVX"}, using=client)
         assert operator.provider(root)["traits"] == ["HW_CPU_X86_AVX"]
-    assert [r for r in caplog.records if r.levelname == "WARNING"][0].getMessage().count("FUTURE")
-    assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 1
+    [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "HW_CPU_FUTURE" in warning
     assert result.requests == {}
     clock.now += 300
     placement.requests.clear()
