@@ -92,15 +92,32 @@ class _Flush:
             if operation.aspect is Aspect.INVENTORY
         ]
         after = [op for op in plan if isinstance(op, DeleteProvider | WriteAspect)]
-        self.run(Plan(tuple(op for op in plan if op not in after)))
-        for failure in self._result.failures.values():
-            raise exceptions.ReshapeFailed(
-                f"Not all providers could be made ready for the reshape: {failure}",
-                **failure.facts,
-            ) from failure
-        deletes = _only(DeleteProvider, plan)
-        reshape(inventories, deletes, allocations, self._api, self._engine, self._result)
+        before = [op for op in plan if op not in after]
+        try:
+            self.run(Plan(tuple(before)))
+            for failure in self._result.failures.values():
+                raise exceptions.ReshapeFailed(
+                    f"Not all providers could be made ready for the reshape: {failure}",
+                    **failure.facts,
+                ) from failure
+            deletes = _only(DeleteProvider, plan)
+            reshape(inventories, deletes, allocations, self._api, self._engine, self._result)
+        except exceptions.ReportClientError as error:
+            if not error.outcome_unknown:
+                self._undo(_only(CreateProvider, before))
+            raise
         self.run(Plan(tuple(op for op in after if op not in inventories)))
+
+    def _undo(self, created: Sequence[CreateProvider]) -> None:
+        """Delete what was made for a reshape that was not done: it is empty."""
+        results = self._result.providers
+        self._delete(
+            [
+                DeleteProvider(op.uuid, op.name, op.parent_uuid)
+                for op in created
+                if op.uuid in results and results[op.uuid].created
+            ]
+        )
 
     def _create(self, operations: Sequence[CreateProvider]) -> None:
         """Create level by level: a parent before its children."""
