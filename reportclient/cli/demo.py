@@ -1,49 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, on this machine, with the real Placement in this process."""
+"""``demo``: the main job, on this machine, with the real Placement in process.
+
+Every step says what it expects of Placement and of the requests that were
+sent; a step that does not hold ends the demo with `DemoFailed`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-import json
-import platform
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reportclient import exceptions
-from reportclient.cli import render
+from reportclient.cli.machine import machine_name
 from reportclient.client import ReportClient
+from reportclient.driver import Driver
 from reportclient.drivers.host import HostDriver
 from reportclient.provider_tree import ProviderTree, provider_uuid
 from reportclient.result import SyncResult
 from reportclient.testing.embedded import EmbeddedPlacement
 
-__all__ = ["DemoFailed", "run"]
+__all__ = ["Demo", "DemoFailed", "Expectation", "Pass", "command", "run"]
 
-_TRAIT = "CUSTOM_OPERATORS_CHOICE"
-_REFRESH_INTERVAL = 300.0
+TRAIT = "CUSTOM_OPERATORS_CHOICE"
+REFRESH_INTERVAL = 300.0
+_LISTING = "GET /resource_providers"
+_INVENTORIES = "/resource_providers/{uuid}/inventories"
+#: MiB that the VM takes, and that the driver reserves meanwhile.
+_MEMORY = 64
 
 
 class DemoFailed(exceptions.ReportClientError):
-    """A step did not hold."""
+    """A step of the demo did not hold."""
 
 
-@dataclasses.dataclass
-class _Pass:
-    """One pass: what it was about, what it took, and what it came to."""
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """Something that has to be so, and what was seen."""
+
+    what: str
+    wanted: Any
+    seen: Any
+    holds: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """A pass: its result, and the answers to its requests in their order."""
 
     title: str
     result: SyncResult
+    answers: tuple[tuple[str, int | None], ...]
+    driver_runs: int
     seconds: float
-    expected: str
-
-    @property
-    def requests(self) -> int:
-        return sum(self.result.requests.values())
 
 
-class _Clock:
+class Clock:
     """The machine's clock, and a way to say that time has passed."""
 
     def __init__(self) -> None:
@@ -53,13 +68,14 @@ class _Clock:
         return time.monotonic() + self.ahead
 
 
-class _MeddledWith:
-    """The host driver, while others write and the machine loses a CPU."""
+class _Machine:
+    """A driver that others write beside of, and that changes its mind."""
 
-    def __init__(self, driver: HostDriver, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._meanwhile = meanwhile
         self.runs = 0
+        self.meanwhile: Callable[[ProviderTree], None] | None = None
+        self.change: Callable[[ProviderTree], None] | None = None
 
     def update_provider_tree(
         self,
@@ -69,164 +85,218 @@ class _MeddledWith:
     ) -> None:
         self.runs += 1
         self._driver.update_provider_tree(provider_tree, nodename, allocations)
-        self._meanwhile()
-        inventory = provider_tree.data(nodename).inventory
-        name = "DISK_GB" if "DISK_GB" in inventory else next(iter(inventory))
-        inventory[name] = {**inventory[name], "reserved": inventory[name]["total"] // 10 + 1}
-        provider_tree.update_inventory(nodename, inventory)
+        if self.change is not None:
+            self.change(provider_tree)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile(provider_tree)
 
 
-def _expect(holds: bool, expected: str, seen: object) -> None:
-    if not holds:
-        raise DemoFailed(f"The demo failed. Expected: {expected}. Seen: {seen}")
+class Demo:
+    """The steps of the demo, and all that came of them.
+
+    :ivar tree: the tree that Placement held after the first report.
+    :ivar passes: the passes so far.
+    :ivar expectations: what was checked so far; the last one may not hold.
+    :ivar race: what others wrote while the driver held its tree, and what it
+        wrote itself.
+    """
+
+    def __init__(self, placement: EmbeddedPlacement, driver: Driver) -> None:
+        self._placement = placement
+        self._machine = _Machine(driver)
+        self._clock = Clock()
+        self.name = machine_name()
+        self.root = provider_uuid(uuid.NAMESPACE_DNS, self.name)
+        self.microversion: str | None = None
+        self.tree = ProviderTree()
+        self.passes: list[Pass] = []
+        self.expectations: list[Expectation] = []
+        self.race: dict[str, Any] = {}
+
+    def steps(self) -> Iterator[str]:
+        """Go through the demo; the name of each step once it has held.
+
+        :raises DemoFailed: a step did not hold; says which, and what was seen.
+        """
+        document = self._placement.operator.call("GET", "/")
+        self.microversion = document["versions"][0]["max_version"]
+        yield "started"
+        with ReportClient(
+            self._placement.adapter(), refresh_interval=REFRESH_INTERVAL, clock=self._clock
+        ) as client:
+            self._first(client)
+            yield "reported"
+            self._unchanged(client)
+            yield "refreshed"
+            self._raced(client)
+            yield "raced"
+            self._afterwards(client)
+            yield "settled"
+
+    # -- the steps ----------------------------------------------------------------
+
+    def _first(self, client: ReportClient) -> None:
+        one = self._pass(client, "first report", startup=True)
+        self.tree = client.get_provider_tree_and_ensure_root(None, self.root)
+        uuids = self.tree.get_provider_uuids(self.root)
+        self._expect("everything was taken", True, one.result.complete)
+        self._expect("conflicts", 0, one.result.conflicts)
+        self._expect(
+            "providers in Placement",
+            sorted(uuids),
+            sorted(self._placement.operator.providers().values()),
+        )
+        for uuid_ in uuids:
+            ours, theirs = self.tree.data(uuid_), self._placement.operator.provider(uuid_) or {}
+            self._expect(f"traits of {ours.name}", sorted(ours.traits), theirs.get("traits"))
+            self._expect(f"inventory of {ours.name}", ours.inventory, theirs.get("inventory"))
+        self._expect("there is a CPU to give away", True, self._target(self.tree) is not None)
+        kinds = one.result.requests
+        self._expect("providers created", len(uuids), kinds.get("POST /resource_providers"))
+        self._expect("at most one write of each aspect", True, _written_once(kinds, len(uuids)))
+
+    def _unchanged(self, client: ReportClient) -> None:
+        one = self._pass(client, "again at once, nothing is due")
+        self._expect("requests while nothing is due", {}, dict(one.result.requests))
+        self._clock.ahead += REFRESH_INTERVAL
+        one = self._pass(client, "again, the refresh is due")
+        self._expect("requests of a refresh", {_LISTING: 1}, dict(one.result.requests))
+        self._expect("anything written", False, one.result.changed)
+
+    def _raced(self, client: ReportClient) -> None:
+        consumer, held = str(uuid.uuid4()), {"VCPU": 1}
+        target = self._target(self.tree)
+        assert target is not None  # noqa: S101 - the first step has checked it
+        before = self.tree.data(target).inventory
+        resource_class = "MEMORY_MB" if "MEMORY_MB" in before else "VCPU"
+        record = before[resource_class]
+        free = record["total"] - record["reserved"]
+        # Whatever it is, it must differ from what Placement holds.
+        reserved = record["reserved"] + min(_MEMORY, free) if free else 0
+        if resource_class == "MEMORY_MB" and free >= _MEMORY:
+            held[resource_class] = _MEMORY
+
+        def change(tree: ProviderTree) -> None:
+            inventory = tree.data(target).inventory
+            inventory[resource_class] = {**inventory[resource_class], "reserved": reserved}
+            tree.update_inventory(target, inventory)
+
+        def meanwhile(_: ProviderTree) -> None:
+            self._placement.operator.add_trait(target, TRAIT)
+            self._placement.operator.allocate(consumer, {target: held})
+
+        self._machine.change, self._machine.meanwhile = change, meanwhile
+        self.race = {
+            "provider": target,
+            "trait": TRAIT,
+            "consumer": consumer,
+            "allocation": held,
+            "inventory": {
+                "resource_class": resource_class,
+                "field": "reserved",
+                "before": record["reserved"],
+                "after": reserved,
+            },
+        }
+        one = self._pass(client, "others write while the driver works")
+        self._expect("conflicts met", 1, one.result.conflicts)
+        path = _INVENTORIES
+        self._expect(
+            "requests, and their answers",
+            [[f"PUT {path}", 409], [f"GET {path}", 200], [f"PUT {path}", 200]],
+            [list(answer) for answer in one.answers],
+        )
+        self._expect("runs of the driver", 1, one.driver_runs)
+        self._expect("everything was taken", True, one.result.complete)
+        there = self._placement.operator.provider(target) or {}
+        self._expect(
+            f"{resource_class} reserved", reserved, there["inventory"][resource_class]["reserved"]
+        )
+        others = {name: rest for name, rest in before.items() if name != resource_class}
+        left = {name: there["inventory"].get(name) for name in others}
+        self._expect("the rest of the inventory", others, left)
+        wanted = sorted({*self.tree.data(target).traits, TRAIT})
+        self._expect("our traits and the operator's", wanted, there["traits"])
+        allocations = self._placement.operator.call("GET", f"/allocations/{consumer}")
+        now = {u: a["resources"] for u, a in allocations["allocations"].items()}
+        self._expect("the VM's allocation", {target: held}, now)
+
+    def _afterwards(self, client: ReportClient) -> None:
+        self._clock.ahead += REFRESH_INTERVAL
+        one = self._pass(client, "afterwards, the refresh is due")
+        self._expect("anything written", False, one.result.changed)
+        self._expect("methods used", ["GET"], sorted({k.split()[0] for k in one.result.requests}))
+        tree = client.get_provider_tree_and_ensure_root(None, self.root)
+        seen = TRAIT in tree.data(self.race["provider"]).traits
+        self._expect("the operator's trait in our tree", True, seen)
+
+    # -- tools -----------------------------------------------------------------------
+
+    def _pass(self, client: ReportClient, title: str, *, startup: bool = False) -> Pass:
+        sent, runs = len(self._placement.requests), self._machine.runs
+        began = time.perf_counter()
+        result = client.report(None, self.root, self.name, self._machine, startup)
+        one = Pass(
+            title,
+            result,
+            tuple((each.kind, each.status) for each in self._placement.requests[sent:]),
+            self._machine.runs - runs,
+            time.perf_counter() - began,
+        )
+        self.passes.append(one)
+        self._expect(f"requests counted, {title}", len(one.answers), sum(result.requests.values()))
+        return one
+
+    def _expect(self, what: str, wanted: Any, seen: Any) -> None:
+        self.expectations.append(Expectation(what, wanted, seen, wanted == seen))
+        if wanted != seen:
+            raise DemoFailed(f"The demo failed: {what}: expected {wanted!r}, seen {seen!r}")
+
+    def _target(self, tree: ProviderTree) -> str | None:
+        """The provider that VMs take CPUs from."""
+        return next(
+            (u for u in tree.get_provider_uuids(self.root) if "VCPU" in tree.data(u).inventory),
+            None,
+        )
 
 
-def run(*, as_json: bool = False) -> int:
+def _written_once(kinds: Mapping[str, int], providers: int) -> bool:
+    return all(
+        count <= providers
+        for kind, count in kinds.items()
+        if kind.startswith("PUT /resource_providers/")
+    )
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run the demo on this machine and print it."""
+    return run(as_json=given.json)
+
+
+def run(
+    *,
+    as_json: bool = False,
+    placement: EmbeddedPlacement | None = None,
+    driver: Driver | None = None,
+) -> int:
     """Run the demo and print it; 0 if every step held.
 
-    :raises DemoFailed: a step did not hold; says which, and what was seen.
+    :param placement: one that is not started yet.
+    :param driver: what to report instead of this machine.
+    :raises DemoFailed: a step did not hold; what went before is printed.
     """
+    from reportclient.cli import demo_view
+
     began = time.perf_counter()
-    out = render.console()
-    clock = _Clock()
-    with EmbeddedPlacement() as placement:
-        client = ReportClient(placement.adapter(), refresh_interval=_REFRESH_INTERVAL, clock=clock)
-        with client:
-            if not as_json:
-                version = placement.operator.call("GET", "/")["versions"][0]["max_version"]
-                out.print(
-                    f"[bold]1.[/bold] Placement runs in this process (microversion {version}).\n"
-                )
-            show = None if as_json else out.print
-            tree, passes, proof = _passes(client, placement, clock, show)
-    seconds = time.perf_counter() - began
-    if as_json:
-        print(json.dumps(_facts(tree, passes, proof, seconds), indent=2))
-        return 0
-    rows = [
-        (one.title, str(one.requests), str(one.result.conflicts), f"{one.seconds * 1000:.0f} ms")
-        for one in passes
-    ]
-    out.print(
-        render.sequence_table(
-            "5. Requests per pass", ("pass", "requests", "conflicts", "time"), rows
-        )
-    )
-    out.print(f"Every step held, in {seconds:.1f} s.")
+    with placement or EmbeddedPlacement() as service:
+        demo = Demo(service, driver or HostDriver())
+        view = demo_view.JSONView(demo) if as_json else demo_view.TextView(demo)
+        try:
+            for step in demo.steps():
+                view.step(step)
+        except exceptions.ReportClientError as error:
+            view.end(time.perf_counter() - began, error)
+            raise
+    view.end(time.perf_counter() - began, None)
     return 0
-
-
-def _passes(
-    client: ReportClient,
-    placement: EmbeddedPlacement,
-    clock: _Clock,
-    show: Callable[..., None] | None,
-) -> tuple[ProviderTree, list[_Pass], dict[str, Any]]:
-    say = show or (lambda *_: None)
-    operator = placement.operator
-    name = platform.node() or "this-machine"
-    root = provider_uuid(uuid.NAMESPACE_DNS, name)
-    driver = HostDriver()
-
-    first = _timed("first report", lambda: client.report(None, root, name, driver))
-    there = operator.provider(root)
-    _expect(there is not None, f"a provider {root} in Placement", there)
-    _expect(first.result.complete, "a complete first report", first.result)
-    _expect(first.result.conflicts == 0, "no conflict in the first report", first.result)
-    tree = client.get_provider_tree_and_ensure_root(None, root)
-    say(
-        f"[bold]2.[/bold] This machine, as Placement has it now ({len(tree.snapshot())} provider"
-        f"{'s' if len(tree.snapshot()) > 1 else ''}):"
-    )
-    for one in render.provider_tree(tree):
-        say(one)
-    say(render.requests_table("What that took", first.result.requests))
-
-    clock.ahead += _REFRESH_INTERVAL
-    second = _timed("unchanged, refresh due", lambda: client.report(None, root, name, driver))
-    _expect(
-        second.result.requests == {"GET /resource_providers": 1},
-        "one listing for a refresh that finds nothing new",
-        second.result.requests,
-    )
-    _expect(not second.result.changed, "nothing written", second.result)
-    say(
-        render.requests_table(
-            "3. Reported again: nothing has changed, and the refresh is due",
-            second.result.requests,
-        )
-    )
-
-    third, proof = _race(client, placement, root, name, driver)
-    say(
-        render.requests_table(
-            "4. While the driver worked, an operator set a trait and a VM was placed",
-            third.result.requests,
-        )
-    )
-    say(
-        f"   The write met its 409, was merged and sent again; the driver ran {proof['runs']} "
-        f"time.\n   In Placement now: the operator's {_TRAIT}, the VM's "
-        f"{proof['allocated']} and our {proof['changed']}.\n"
-    )
-    tree = client.get_provider_tree_and_ensure_root(None, root)
-    return tree, [first, second, third], proof
-
-
-def _race(
-    client: ReportClient,
-    placement: EmbeddedPlacement,
-    root: str,
-    name: str,
-    driver: HostDriver,
-) -> tuple[_Pass, dict[str, Any]]:
-    operator = placement.operator
-    consumer = str(uuid.uuid4())
-    holder = next(
-        uuid_
-        for uuid_ in client.get_provider_tree_and_ensure_root(None, root).get_provider_uuids(root)
-        if "VCPU" in (operator.provider(uuid_) or {})["inventory"]
-    )
-
-    def meanwhile() -> None:
-        operator.add_trait(root, _TRAIT)
-        operator.allocate(consumer, {holder: {"VCPU": 1}})
-
-    meddled = _MeddledWith(driver, meanwhile)
-    one = _timed("operator and VM meanwhile", lambda: client.report(None, root, name, meddled))
-    path = "/resource_providers/{uuid}/inventories"
-    expected = {f"PUT {path}": 2, f"GET {path}": 1}
-    _expect(one.result.conflicts == 1, "one conflict", one.result)
-    _expect(one.result.requests == expected, f"{expected}", one.result.requests)
-    _expect(meddled.runs == 1, "one run of the driver", meddled.runs)
-    there = operator.provider(root) or {}
-    _expect(_TRAIT in there["traits"], "the operator's trait is still there", there["traits"])
-    changed = next(n for n, r in there["inventory"].items() if r["reserved"] > r["total"] // 10)
-    held = operator.call("GET", f"/allocations/{consumer}")["allocations"]
-    _expect(holder in held, "the VM's allocation is still there", held)
-    return one, {
-        "runs": meddled.runs,
-        "trait": _TRAIT,
-        "allocated": "1 VCPU",
-        "changed": f"{changed} reserved {there['inventory'][changed]['reserved']}",
-    }
-
-
-def _timed(title: str, call: Callable[[], SyncResult]) -> _Pass:
-    began = time.perf_counter()
-    result = call()
-    return _Pass(title, result, time.perf_counter() - began, "")
-
-
-def _facts(
-    tree: ProviderTree, passes: list[_Pass], proof: dict[str, Any], seconds: float
-) -> dict[str, Any]:
-    return {
-        "tree": tree.to_dict()["providers"],
-        "passes": [
-            {"title": one.title, "seconds": one.seconds, **render.result_facts(one.result)}
-            for one in passes
-        ],
-        "race": proof,
-        "seconds": seconds,
-    }

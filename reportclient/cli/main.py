@@ -19,6 +19,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from reportclient.cli import errors, options
 
@@ -101,7 +102,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="log every step; show tracebacks")
 
 
-_Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _add_demo(commands: _Commands, common: argparse.ArgumentParser) -> None:

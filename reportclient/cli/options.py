@@ -9,7 +9,15 @@ from urllib.parse import urlsplit
 
 from reportclient import exceptions, validation
 
-__all__ = ["add_cloud", "add_file", "add_host", "add_identity", "place"]
+__all__ = [
+    "add_cloud",
+    "add_file",
+    "add_host",
+    "add_identity",
+    "checked_token",
+    "place",
+    "shown_url",
+]
 
 
 def add_identity(parser: argparse.ArgumentParser) -> None:
@@ -124,11 +132,23 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _token(text: str) -> str:
-    # An HTTP library would quote a bad header, and so the token, in its error.
+def checked_token(text: str) -> str:
+    """A token that can be sent; the message does not quote what is none.
+
+    An HTTP library would quote a bad header, and so the token, in its error.
+
+    :raises ConfigurationError: it cannot be sent.
+    """
     if not text or not all("!" <= character <= "~" for character in text):
-        raise argparse.ArgumentTypeError("a token is printable ASCII without blanks")
+        raise exceptions.ConfigurationError("A token is printable ASCII without blanks.")
     return text
+
+
+def _token(text: str) -> str:
+    try:
+        return checked_token(text)
+    except exceptions.ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> float:

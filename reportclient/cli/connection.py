@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From options, ``OS_*`` variables and clouds.yaml to a `ReportClient`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from keystoneauth1 import adapter as ksa_adapter
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import session as ksa_session
+from keystoneauth1 import token_endpoint
+
+from reportclient import exceptions
+from reportclient.cli import options
+from reportclient.client import ReportClient
+from reportclient.retry import RetryPolicy
+
+__all__ = ["client"]
+
+_SERVICE = "placement"
+_HINT = "give --os-cloud, OS_* variables, or --url with a token"
+
+
+def client(given: argparse.Namespace) -> ReportClient:
+    """A client for the Placement that the options point to. No request is sent.
+
+    :raises ConfigurationError: they do not say enough, or not well.
+    :raises ImportError: openstacksdk is needed and not installed.
+    """
+    adapter = _url_adapter(given) if given.url else _cloud_adapter(given)
+    # A person is waiting: try once more, soon.
+    retry = RetryPolicy(resend_attempts=1, retry_after_cap=10.0)
+    return ReportClient(adapter, timeout=given.timeout, retry=retry)
+
+
+def _url_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
+    token = given.token or os.environ.get("OS_TOKEN", "").strip()
+    if not token:
+        raise exceptions.ConfigurationError(
+            f"{options.shown_url(given.url)} needs a token: --token, or OS_TOKEN."
+        )
+    session = ksa_session.Session(
+        auth=token_endpoint.Token(given.url, options.checked_token(token)),
+        verify=_verify(given, os.environ.get("OS_CACERT")),
+    )
+    return ksa_adapter.Adapter(session, service_type=_SERVICE)
+
+
+def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
+    if given.token:
+        raise exceptions.ConfigurationError("--token is for --url; a cloud has its own.")
+    import yaml
+    from openstack import config as os_config
+    from openstack import exceptions as os_exceptions
+
+    what = f"cloud {given.os_cloud!r}" if given.os_cloud else "the OS_* variables or clouds.yaml"
+    wanted: dict[str, Any] = {
+        "cloud": given.os_cloud,
+        "region_name": given.os_region_name,
+        "interface": given.os_interface,
+    }
+    try:
+        cloud = os_config.OpenStackConfig().get_one(
+            **{key: value for key, value in wanted.items() if value is not None}
+        )
+        session = cloud.get_session()
+    except yaml.YAMLError as error:
+        # Its text may quote the file, and so a password.
+        mark = getattr(error, "problem_mark", None)
+        place = f"{mark.name}, line {mark.line + 1}" if mark else "a clouds.yaml"
+        raise exceptions.ConfigurationError(f"{place}: this is not YAML.") from None
+    except ksa.MissingRequiredOptions as error:
+        missing = ", ".join(option.dest for option in error.options)
+        raise exceptions.ConfigurationError(
+            f"{what} says too little to log in with: {missing} missing; {_HINT}."
+        ) from error
+    except (os_exceptions.ConfigException, ksa.ClientException, OSError) as error:
+        raise exceptions.ConfigurationError(
+            f"{what} does not say how to reach Placement: {error}; {_HINT}."
+        ) from error
+    if given.os_cacert or given.insecure:
+        session.verify = _verify(given, None)
+    return ksa_adapter.Adapter(
+        session,
+        service_type=_SERVICE,
+        service_name=cloud.get_service_name(_SERVICE),
+        interface=cloud.get_interface(_SERVICE),
+        region_name=cloud.get_region_name(_SERVICE),
+        endpoint_override=cloud.get_endpoint(_SERVICE),
+    )
+
+
+def _verify(given: argparse.Namespace, default: str | None) -> str | bool:
+    if given.insecure:
+        return False
+    certificates = given.os_cacert or default
+    if not certificates:
+        return True
+    if not os.path.exists(certificates):
+        # requests says so too late, in the middle of the first request.
+        raise exceptions.ConfigurationError(f"There is no file {certificates!r} to trust.")
+    return str(certificates)
