@@ -9,8 +9,8 @@ from typing import Any
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading, token_endpoint
 from keystoneauth1 import session as ksa_session
-from keystoneauth1 import token_endpoint
 
 from reportclient import exceptions
 from reportclient.cli import options
@@ -65,6 +65,7 @@ def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
         cloud = os_config.OpenStackConfig().get_one(
             **{key: value for key, value in wanted.items() if value is not None}
         )
+        _check_password(cloud)
         session = cloud.get_session()
     except yaml.YAMLError as error:
         # Its text may quote the file, and so a password.
@@ -74,11 +75,11 @@ def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
     except ksa.MissingRequiredOptions as error:
         missing = ", ".join(option.dest for option in error.options)
         raise exceptions.ConfigurationError(
-            f"{what} says too little to log in with: {missing} missing; {_HINT}."
+            f"{what}: no {missing} to log in with; {_HINT}."
         ) from error
     except (os_exceptions.ConfigException, ksa.ClientException, OSError) as error:
         raise exceptions.ConfigurationError(
-            f"{what} does not say how to reach Placement: {error}; {_HINT}."
+            f"{what} does not say how to reach Placement: {str(error).rstrip('.')}; {_HINT}."
         ) from error
     if given.os_cacert or given.insecure:
         session.verify = _verify(given, None)
@@ -90,6 +91,14 @@ def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
         region_name=cloud.get_region_name(_SERVICE),
         endpoint_override=cloud.get_endpoint(_SERVICE),
     )
+
+
+def _check_password(cloud: Any) -> None:
+    """keystoneauth finds out only when it sends it, and not with its own exceptions."""
+    if "password" in cloud.config.get("auth_type", "") and not cloud.get_auth_args().get(
+        "password"
+    ):
+        raise ksa.MissingRequiredOptions([loading.Opt("password")])
 
 
 def _verify(given: argparse.Namespace, default: str | None) -> str | bool:

@@ -7,8 +7,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from reportclient.cli import render
 from reportclient.exceptions import ReportClientError
 
@@ -64,7 +62,7 @@ class TextView:
             return
         checked = len(self._demo.expectations)
         self._out.print(
-            Text(f"All of it held ({checked} checks), in {seconds:.1f} s.", style="bold green")
+            render.line(f"All of it held ({checked} checks), in {seconds:.1f} s.", "bold green")
         )
 
     # -- the steps -------------------------------------------------------------------
@@ -103,12 +101,14 @@ class TextView:
         )
         self._out.print()
         for kind, status in one.answers:
-            style = "yellow" if status == 409 else "green"
-            text = Text(f"   {status} ", style=style)
-            text.append(kind, "")
-            if status == 409:
-                text.append("   the generation was outdated", "dim")
-            self._out.print(text)
+            outdated = status == 409
+            self._out.print(
+                render.styled(
+                    (f"   {status} ", "yellow" if outdated else "green"),
+                    (kind, ""),
+                    ("   the generation was outdated" if outdated else "", "dim"),
+                )
+            )
         self._out.print()
         self._say("Read again, merged, written: all three changes stand. The driver ran once.")
         self._out.print()
@@ -126,14 +126,14 @@ class TextView:
             for one in self._demo.passes
         ]
         columns = ("pass", "requests", "conflicts", "driver runs", "time")
+        self._out.print()
         self._out.print(render.table(columns, rows))
+        self._out.print()
 
     # -- tools -------------------------------------------------------------------------
 
     def _heading(self, number: int, text: str) -> None:
-        heading = Text(f"{number}. ", style="bold cyan")
-        heading.append(text, "bold")
-        self._out.print(heading)
+        self._out.print(render.styled((f"{number}. ", "bold cyan"), (text, "bold")))
 
     def _say(self, text: str) -> None:
         self._out.print(render.line(f"   {text}"))

@@ -77,7 +77,10 @@ def _unavailable(error: exceptions.PlacementUnavailable, place: str) -> str:
             if isinstance(failure, exceptions.PlacementUnavailable):
                 error = failure
     at = _failing_url(error)
-    where = f"{place} cannot be reached" if at in (None, place) else f"{place}: {at}"
+    known = _URL.search(place)
+    where = f"{place} cannot be reached"
+    if at is not None and not (known and at.startswith(known[0])):
+        where += f": {at}"
     why = _system_reason(error)
     match error:
         case exceptions.TLSFailed():

@@ -29,6 +29,7 @@ __all__ = [
     "plan",
     "requests_table",
     "result_facts",
+    "styled",
     "table",
     "trees",
 ]
@@ -47,6 +48,11 @@ def console() -> Console:
 def line(text: str, style: str = "") -> Text:
     """A text that is printed as it is, whatever it holds."""
     return Text("\n".join(map(printable, text.split("\n"))), style=style, overflow="fold")
+
+
+def styled(*parts: tuple[str, str]) -> Text:
+    """Texts with a style each, on one line."""
+    return Text.assemble(*((printable(text), style) for text, style in parts), overflow="fold")
 
 
 # -- trees ------------------------------------------------------------------------
@@ -77,11 +83,8 @@ def _fill(shown: Tree, snapshot: TreeSnapshot, uuid: str, most_traits: int | Non
 
 
 def _title(record: ProviderRecord) -> Text:
-    title = line(record.name, "bold")
-    title.append(f"  {record.uuid}", "dim")
-    if record.sharing:
-        title.append("  shares with this tree", "yellow")
-    return title
+    shares = "  shares with this tree" if record.sharing else ""
+    return styled((record.name, "bold"), (f"  {record.uuid}", "dim"), (shares, "yellow"))
 
 
 def _inventory(inventory: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -115,11 +118,13 @@ def _traits(traits: Iterable[str], most: int | None) -> Group:
         whole = len(names) < 3
         shown = names if whole else [name.removeprefix(family) for name in names]
         more = 0 if most is None or len(shown) <= most + 1 else len(shown) - most
-        text = line("" if whole else f"{family}* ", "cyan")
-        text.append(" ".join(shown[: len(shown) - more]), "" if not whole else "cyan")
-        if more:
-            text.append(f" and {more} more", "dim")
-        lines.append(text)
+        lines.append(
+            styled(
+                ("" if whole else f"{family}* ", "cyan"),
+                (" ".join(shown[: len(shown) - more]), "cyan" if whole else ""),
+                (f" and {more} more" if more else "", "dim"),
+            )
+        )
     return Group(*lines)
 
 
@@ -205,7 +210,7 @@ def requests_table(requests: Mapping[str, int]) -> Table:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """A table: the first column to the left, the others to the right."""
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
     for n, column in enumerate(columns):
         shown.add_column(column, justify="right" if n else "left", overflow="fold")
     for row in rows:
