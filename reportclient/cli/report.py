@@ -11,10 +11,8 @@ from typing import NamedTuple
 from reportclient import exceptions
 from reportclient.cli import connection, render
 from reportclient.cli.machine import machine_name, machine_uuid
-from reportclient.client import ReportClient
 from reportclient.driver import Driver
 from reportclient.plan import Plan
-from reportclient.provider_tree import ProviderTree
 from reportclient.result import SyncResult
 
 __all__ = ["command"]
@@ -36,7 +34,8 @@ def command(given: argparse.Namespace) -> int:
     subject = _file(given) if given.file else _host(given)
     with connection.client(given) as client:
         if given.dry_run:
-            _print_plan(subject, _plan(client, subject), as_json=given.json)
+            plan = client.plan_report(None, subject.uuid, subject.name, subject.driver)
+            _print_plan(subject, plan, as_json=given.json)
             return 0
         try:
             result = client.report(None, subject.uuid, subject.name, subject.driver)
@@ -73,28 +72,13 @@ def _file(given: argparse.Namespace) -> _Subject:
     return _Subject(uuid, name, FileDriver(given.file, owner=given.owner, prune=given.prune))
 
 
-def _plan(client: ReportClient, subject: _Subject) -> Plan:
-    """What reporting would do. Reads what Placement has; writes nothing."""
-    if client.get_providers_in_tree(None, subject.uuid):
-        tree = client.get_provider_tree_and_ensure_root(None, subject.uuid)
-        tree.rename(subject.uuid, subject.name)
-    else:
-        tree = ProviderTree()
-        tree.new_root(subject.name, subject.uuid)
-    subject.driver.update_provider_tree(tree, subject.name)
-    plan = client.update_from_provider_tree(None, tree, dry_run=True)
-    assert isinstance(plan, Plan)  # noqa: S101 - what dry_run returns
-    return plan
-
-
 def _print_plan(subject: _Subject, plan: Plan, *, as_json: bool) -> None:
     if as_json:
         operations = [render.operation_facts(operation) for operation in plan]
         facts = {"uuid": subject.uuid, "name": subject.name, "plan": operations}
         print(json.dumps(facts, indent=2))
         return
-    out = render.console()
-    out.print(render.plan(plan))
+    render.console().print(render.plan(plan))
 
 
 def _print_result(subject: _Subject, result: SyncResult, *, as_json: bool) -> None:
