@@ -6,10 +6,13 @@ from __future__ import annotations
 import pytest
 
 from reportclient.testing.embedded import EmbeddedPlacement
+from reportclient.testing.fake import FakePlacement
+
+KINDS = {"fake": FakePlacement, "embedded": EmbeddedPlacement}
 
 
-@pytest.fixture(params=["embedded"])
+@pytest.fixture(params=list(KINDS))
 def placement(request):
     """A Placement: the fake and the real one in turn."""
-    with EmbeddedPlacement() as service:
+    with KINDS[request.param]() as service:
         yield service

@@ -3,3 +3,8 @@
 
 The rest of the library never imports this package.
 """
+
+from reportclient.testing.embedded import EmbeddedPlacement
+from reportclient.testing.fake import FakePlacement
+
+__all__ = ["EmbeddedPlacement", "FakePlacement"]

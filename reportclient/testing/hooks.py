@@ -96,7 +96,7 @@ class HookedTransport(adapters.BaseAdapter):
         self._service = service
         self._prefix = urlsplit(url).path.rstrip("/")
         self._lock = threading.RLock()
-        self._hooks: list[_Hook] = []
+        self.hooks: list[_Hook] = []
         self.requests: list[Recorded] = []
 
     # -- meddling -------------------------------------------------------------
@@ -105,12 +105,12 @@ class HookedTransport(adapters.BaseAdapter):
         """Add a hook; ``matcher`` is a method and a glob for the path, or ``*``."""
         method, path = matcher
         with self._lock:
-            self._hooks.append(_Hook(method, path, **what))
+            self.hooks.append(_Hook(method, path, **what))
 
     def clear(self) -> None:
         """Take all hooks away."""
         with self._lock:
-            self._hooks.clear()
+            self.hooks.clear()
 
     # -- requests' side ----------------------------------------------------------
 
@@ -127,7 +127,7 @@ class HookedTransport(adapters.BaseAdapter):
         recorded = Recorded(request.method or "GET", path, headers, _parsed(body))
         with self._lock:
             self.requests.append(recorded)
-            hooks = [hook for hook in self._hooks if hook.matches(recorded)]
+            hooks = [hook for hook in self.hooks if hook.matches(recorded)]
         reply = self._answer(recorded, body, hooks)
         recorded.status, recorded.response_json = reply.status, _parsed(reply.body)
         return _response(request, reply)

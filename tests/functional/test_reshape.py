@@ -79,7 +79,7 @@ def held(operator, consumer):
 
 
 def test_b79_b80_b82_reshape_at_start_up(client, placement, operator, root, reshaper, consumers):
-    one, two, three, elsewhere = consumers
+    one, two, _, elsewhere = consumers
     result = client.report(None, root, "host1", reshaper, startup=True)
     assert reshaper.calls == [False, True]
     assert result.conflicts == 0
