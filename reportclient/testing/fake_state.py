@@ -239,15 +239,15 @@ class FakeState:
     def check_allocations(self, wanted: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
         """Refuse what does not fit beside all other consumers."""
         for consumer, held in wanted.items():
-            for uuid, resources in held.items():
+            for uuid in held:
                 if uuid not in self.providers:
                     self._remember_phantom(consumer)
                     raise Refusal(
                         400, f"Allocation for resource provider '{uuid}' that does not exist."
                     )
-                for name in resources:
-                    if name not in self.classes:
-                        raise Refusal(400, f"No such resource class {name}.")
+        for _, name in _classes_of(wanted):
+            if name not in self.classes:
+                raise Refusal(400, f"No such resource class {name}.")
         for uuid, name in _classes_of(wanted):
             others = sum(
                 other.held.get(uuid, {}).get(name, 0)
