@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+import warnings
 from typing import Any
 
 from keystoneauth1 import adapter as ksa_adapter
@@ -51,7 +53,6 @@ def _url_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
 def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
     if given.token:
         raise exceptions.ConfigurationError("--token is for --url; a cloud has its own.")
-    import yaml
     from openstack import config as os_config
     from openstack import exceptions as os_exceptions
 
@@ -61,25 +62,25 @@ def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
         "region_name": given.os_region_name,
         "interface": given.os_interface,
     }
+    skipped = _SkippedFiles()
     try:
-        cloud = os_config.OpenStackConfig().get_one(
-            **{key: value for key, value in wanted.items() if value is not None}
-        )
+        with warnings.catch_warnings(), skipped:
+            # Of what openstacksdk wants to drop one day, nothing concerns us.
+            warnings.simplefilter("ignore")
+            cloud = os_config.OpenStackConfig().get_one(
+                **{key: value for key, value in wanted.items() if value is not None}
+            )
         _check_password(cloud)
         session = cloud.get_session()
-    except yaml.YAMLError as error:
-        # Its text may quote the file, and so a password.
-        mark = getattr(error, "problem_mark", None)
-        place = f"{mark.name}, line {mark.line + 1}" if mark else "a clouds.yaml"
-        raise exceptions.ConfigurationError(f"{place}: this is not YAML.") from None
     except ksa.MissingRequiredOptions as error:
         missing = ", ".join(option.dest for option in error.options)
         raise exceptions.ConfigurationError(
             f"{what}: no {missing} to log in with; {_HINT}."
         ) from error
     except (os_exceptions.ConfigException, ksa.ClientException, OSError) as error:
+        why = "; ".join([str(error).rstrip("."), *skipped.said])
         raise exceptions.ConfigurationError(
-            f"{what} does not say how to reach Placement: {str(error).rstrip('.')}; {_HINT}."
+            f"{what} does not say how to reach Placement: {why}; {_HINT}."
         ) from error
     if given.os_cacert or given.insecure:
         session.verify = _verify(given, None)
@@ -91,6 +92,29 @@ def _cloud_adapter(given: argparse.Namespace) -> ksa_adapter.Adapter:
         region_name=cloud.get_region_name(_SERVICE),
         endpoint_override=cloud.get_endpoint(_SERVICE),
     )
+
+
+class _SkippedFiles(logging.Handler):
+    """Notes which files openstacksdk skips, which it only logs.
+
+    The reason is left out: it may quote the file, and so a password.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+        self._log = logging.getLogger("openstack.config")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a file."""
+        if str(record.msg).startswith("Skipping") and isinstance(record.args, tuple):
+            self.said.append(f"{record.args[0]} was skipped, it is not YAML")
+
+    def __enter__(self) -> None:
+        self._log.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)
 
 
 def _check_password(cloud: Any) -> None:
