@@ -10,8 +10,6 @@ client::
     auth_url = https://cloud.example/identity
     ...
     refresh_interval = 300
-
-Needs oslo.config: ``pip install 'reportclient[config]'``.
 """
 
 from __future__ import annotations
@@ -19,18 +17,16 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading
+from oslo_config import cfg
 
 from reportclient import exceptions
 from reportclient.client import ReportClient
 from reportclient.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 __all__ = ["DEFAULT_GROUP", "list_opts", "load_adapter", "load_client", "register_opts"]
 
@@ -43,10 +39,7 @@ _RETRY_OPTIONS = ("attempts", "deadline", "resend_attempts")
 
 
 def register_opts(conf: cfg.ConfigOpts, group: str = DEFAULT_GROUP) -> None:
-    """Register all options in a group. May be called more than once.
-
-    :raises ImportError: oslo.config is not installed.
-    """
+    """Register all options in a group. May be called more than once."""
     conf.register_opts(_client_opts(), group)
     loading.register_session_conf_options(conf, group)
     loading.register_adapter_conf_options(conf, group)
@@ -75,7 +68,13 @@ def load_adapter(conf: cfg.ConfigOpts, group: str = DEFAULT_GROUP) -> ksa_adapte
         return loading.load_adapter_from_conf_options(conf, group, session=session, auth=auth)
     except exceptions.ConfigurationError:
         raise
-    except (ksa.ClientException, ValueError, TypeError, *_config_errors()) as error:
+    except (
+        ksa.ClientException,
+        ValueError,
+        TypeError,
+        cfg.Error,
+        cfg.ConfigFileValueError,
+    ) as error:
         raise exceptions.ConfigurationError(f"[{group}] {_said(error)}") from error
 
 
@@ -112,7 +111,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def _client_opts() -> list[cfg.Opt]:
-    cfg = _cfg()
     return [
         cfg.FloatOpt(
             "refresh_interval",
@@ -161,25 +159,10 @@ def _client_opts() -> list[cfg.Opt]:
     ]
 
 
-def _cfg() -> Any:
-    try:
-        from oslo_config import cfg
-    except ImportError as error:
-        raise ImportError(
-            "Options need oslo.config: install reportclient[config]", name="oslo_config"
-        ) from error
-    return cfg
-
-
-def _config_errors() -> tuple[type[Exception], ...]:
-    cfg = _cfg()
-    return (cfg.Error, cfg.ConfigFileValueError)
-
-
 def _value(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     try:
         value = conf[group][name]
-    except _config_errors() as error:
+    except (cfg.Error, cfg.ConfigFileValueError) as error:
         raise exceptions.ConfigurationError(f"[{group}] {_said(error)}") from error
     if isinstance(value, float) and not math.isfinite(value):
         raise exceptions.ConfigurationError(f"[{group}] {name} is {value}, which is no number.")

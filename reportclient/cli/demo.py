@@ -58,7 +58,7 @@ class Pass:
     seconds: float
 
 
-class Clock:
+class _Clock:
     """The machine's clock, and a way to say that time has passed: nobody waits."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Demo:
     def __init__(self, placement: EmbeddedPlacement, driver: Driver) -> None:
         self._placement = placement
         self._machine = _Machine(driver)
-        self._clock = Clock()
+        self._clock = _Clock()
         self.name = machine_name()
         self.root = provider_uuid(uuid.NAMESPACE_DNS, self.name)
         self.microversion: str | None = None

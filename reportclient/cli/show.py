@@ -22,7 +22,7 @@ def command(given: argparse.Namespace) -> int:
     """
     out = render.console()
     with connection.client(given) as client:
-        tree = find_tree(client, given.provider or machine_name())
+        tree = _find_tree(client, given.provider or machine_name())
     if given.json:
         print(json.dumps(tree.to_dict(), indent=2))
         return 0
@@ -31,7 +31,7 @@ def command(given: argparse.Namespace) -> int:
     return 0
 
 
-def find_tree(client: ReportClient, wanted: str) -> ProviderTree:
+def _find_tree(client: ReportClient, wanted: str) -> ProviderTree:
     """The tree that a provider is in. Nothing is created for looking.
 
     :param wanted: UUID or name.
