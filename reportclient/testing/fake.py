@@ -71,6 +71,10 @@ class FakePlacement(Meddling):
         self.operator = Operator(self._serve, max_microversion)
         self._session: ksa_session.Session | None = None
 
+    def upgrade(self, max_microversion: str) -> None:
+        """Become a newer (or older) server; the data stays."""
+        self._max = _tuple(max_microversion)
+
     @property
     def providers(self) -> dict[str, Provider]:
         """The providers by UUID, to look at and to change."""
