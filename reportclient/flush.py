@@ -18,7 +18,7 @@ from reportclient.result import SyncResult
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ProviderRecord
 
-__all__ = ["Flusher"]
+__all__ = ["Flusher", "judge"]
 
 LOG = logging.getLogger(__name__)
 

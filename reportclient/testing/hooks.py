@@ -19,7 +19,7 @@ from urllib3 import HTTPHeaderDict, HTTPResponse
 
 from reportclient.request_log import route_of
 
-__all__ = ["HookedTransport", "Recorded", "Reply"]
+__all__ = ["HookedTransport", "Meddling", "Recorded", "Reply"]
 
 
 @dataclasses.dataclass
