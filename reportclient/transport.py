@@ -100,7 +100,8 @@ class Transport:
 
     def offers(self, version: Microversion) -> bool:
         """Whether the server has a microversion, as far as is known."""
-        return self._offered is None or self._offered[1] >= version
+        offered = self._known_range()
+        return offered is None or offered[1] >= version
 
     def request(
         self,
@@ -182,13 +183,16 @@ class Transport:
             raise self._not_supported(call, refusal.offered, refusal.error) from refusal.error
 
     def _choose(self, call: _Request) -> Microversion:
-        offered = self._offered
-        if offered is None or self._clock() >= self._offered_until:
+        offered = self._known_range()
+        if offered is None:
             return call.want
         lowest, highest = offered
         if highest < call.need or call.want < lowest:
             raise self._not_supported(call, offered, None)
         return min(call.want, highest)
+
+    def _known_range(self) -> tuple[Microversion, Microversion] | None:
+        return self._offered if self._clock() < self._offered_until else None
 
     def _not_supported(
         self,

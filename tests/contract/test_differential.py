@@ -87,7 +87,7 @@ def requests(rng):
         ("GET", f"/resource_providers?member_of=in:{','.join(AGGREGATES[:2])}", None),
         ("GET", f"/resource_providers?required={rng.choice(TRAITS)}", None),
         ("GET", f"/resource_providers?resources=VCPU:{rng.randrange(1, 9)}", None),
-        ("GET", f"/traits?associated={rng.choice(['true', 'false'])}&name=startswith:CUSTOM", None),
+        ("GET", f"/traits?associated={rng.choice([True, False])}&name=startswith:CUS", None),
         ("GET", f"/traits?name=in:{','.join(TRAITS)}", None),
         ("PUT", f"/traits/{rng.choice(TRAITS)}", None),
         ("DELETE", f"/traits/{rng.choice(TRAITS)}", None),
