@@ -113,8 +113,8 @@ def _name(value: Any) -> None:
     need(isinstance(value, str) and 1 <= len(value) <= 200, "name is too short or too long")
 
 
-def _inventory(record: Any) -> dict[str, Any]:
-    record = body_of(record, {"total"}, _RECORD)
+def _inventory(given: Any) -> dict[str, Any]:
+    record = body_of(given, {"total"}, _RECORD)
     for field, value in record.items():
         if field == "allocation_ratio":
             good = isinstance(value, int | float) and not isinstance(value, bool)
