@@ -271,6 +271,12 @@ def _rebased(base: TreeSnapshot | None, mine: TreeSnapshot, result: SyncResult) 
 
 
 def judge(result: SyncResult) -> None:
+    """Raise what a result with failures amounts to; nothing if it has none.
+
+    :raises ResourceProviderUpdateConflict: some provider met a real clash.
+    :raises SyncUnavailable: every failure is that of reaching Placement.
+    :raises ResourceProviderSyncFailed: anything else.
+    """
     failures = result.failures
     if not failures:
         return

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from reportclient.testing.embedded import EmbeddedPlacement
@@ -16,3 +18,13 @@ def placement(request):
     """A Placement: the fake and the real one in turn."""
     with KINDS[request.param]() as service:
         yield service
+
+
+@pytest.fixture(autouse=True)
+def _log_levels():
+    """Commands set the levels of loggers for their process; tests share one."""
+    loggers = [logging.getLogger(name) for name in ("reportclient", "keystoneauth")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
