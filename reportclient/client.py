@@ -416,8 +416,9 @@ class ReportClient:
         :param host_name: the provider's name, if ``rp_uuid`` is not given.
         :raises ValueError: neither is given.
         :raises ResourceProviderNotFound: there is no such provider.
-        :raises ResourceProviderAggregateRetrievalFailed,
-            ResourceProviderUpdateFailed: Placement refused.
+        :raises ResourceProviderAggregateRetrievalFailed: Placement refused the
+            reading.
+        :raises ResourceProviderUpdateFailed: ... or the writing.
         :raises ResourceProviderUpdateConflict: others never stopped writing.
         :raises PlacementUnavailable: it could not be reached.
         """
@@ -451,8 +452,9 @@ class ReportClient:
     def get_provider_traits(self, context: Context | None, rp_uuid: str) -> TraitInfo:
         """The traits of a provider as Placement has them now.
 
-        :raises ResourceProviderTraitRetrievalFailed, ResourceProviderNotFound,
-            PlacementUnavailable: see there.
+        :raises ResourceProviderNotFound: there is no such provider.
+        :raises ResourceProviderTraitRetrievalFailed: Placement refused.
+        :raises PlacementUnavailable: it could not be reached.
         """
         answer = self._call(context).api.get_traits(validation.normalise_uuid(rp_uuid))
         return TraitInfo(answer.value, answer.generation)
@@ -483,14 +485,40 @@ class ReportClient:
             "consumer_generation"}``: what a driver's ``update_provider_tree``
             takes, and `update_from_provider_tree` takes back.
         :raises ResourceProviderNotFound: no provider has the name.
-        :raises ResourceProviderAllocationRetrievalFailed,
-            ConsumerAllocationRetrievalFailed, PlacementUnavailable: see there.
+        :raises ResourceProviderAllocationRetrievalFailed: Placement refused.
+        :raises ConsumerAllocationRetrievalFailed: likewise, for a consumer.
+        :raises PlacementUnavailable: it could not be reached.
         """
         call = self._call(context)
         uuid = self._engine.cache.find(nodename) or self._by_name(call.api, nodename).uuid
         snapshot = self._reader.fresh_snapshot(call.api, uuid)
         uuids = [] if snapshot is None else list(snapshot.records)
         return allocations_.to_dict(allocations_.of_providers(call.api, self._engine, uuids))
+
+    # -- names ----------------------------------------------------------------
+
+    def ensure_traits(self, context: Context | None, names: Iterable[str]) -> None:
+        """Create the custom traits among ``names`` that Placement does not have.
+
+        Flushes do this by themselves; it is for names that are asked for in
+        queries before anybody has reported them.
+
+        :raises InvalidTrait: before any request.
+        :raises TraitCreationFailed, TraitRetrievalFailed,
+            PlacementUnavailable: see there.
+        """
+        traits = validation.normalise_traits(names)
+        self._engine.names.ensure_traits(self._call(context).api, traits, self._engine.workers)
+
+    def ensure_resource_classes(self, context: Context | None, names: Iterable[str]) -> None:
+        """Create the custom resource classes that Placement does not have.
+
+        :raises InvalidResourceClass: before any request.
+        :raises ResourceClassCreationFailed, ResourceClassRetrievalFailed,
+            PlacementUnavailable: see there.
+        """
+        classes = [validation.check_resource_class(name) for name in names]
+        self._engine.names.ensure_classes(self._call(context).api, classes, self._engine.workers)
 
     # -- removing and forgetting ------------------------------------------------
 
@@ -542,6 +570,10 @@ class ReportClient:
         del init
         self._engine.cache.clear()
         self._engine.names.clear()
+
+    def cached_entries(self) -> int:
+        """How many entries the cache's tables hold: to watch a long-running agent."""
+        return self._engine.cache.size()
 
     # -- inside ---------------------------------------------------------------
 
