@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell OpenStack Placement what a compute agent has."""
+"""Tell OpenStack Placement what a compute agent has, and keep telling the truth.
 
+`ReportClient` is what an agent imports; `ProviderTree` is what a driver is
+handed; `reportclient.exceptions` has what can go wrong, drawn as a tree;
+`reportclient.testing` has Placements for tests.
+"""
+
+from reportclient import exceptions
 from reportclient.client import ReportClient, TraitInfo
+from reportclient.driver import Driver
+from reportclient.exceptions import *  # noqa: F403 - the names are in exceptions.__all__
 from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderSubTree, ProviderTree, provider_uuid
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
-from reportclient.types import ProviderData
+from reportclient.snapshot import TreeSnapshot
+from reportclient.types import Aspect, ProviderData
+from reportclient.validation import custom_resource_class
 
 __all__ = [
+    "Aspect",
+    "Driver",
     "Plan",
     "ProviderData",
     "ProviderResult",
@@ -18,5 +30,9 @@ __all__ = [
     "RetryPolicy",
     "SyncResult",
     "TraitInfo",
+    "TreeSnapshot",
+    "custom_resource_class",
+    "exceptions",
     "provider_uuid",
 ]
+__all__ += exceptions.__all__

@@ -16,6 +16,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import os_resource_classes
+
 from reportclient import exceptions
 from reportclient.types import Inventory, InventoryRecord
 
@@ -24,6 +26,7 @@ __all__ = [
     "check_name",
     "check_resource_class",
     "check_trait",
+    "custom_resource_class",
     "normalise_aggregates",
     "normalise_inventory",
     "normalise_traits",
@@ -122,6 +125,19 @@ def check_resource_class(name: Any, *, provider: str | None = None) -> str:
         field="resource_class",
         value=name,
     )
+
+
+def custom_resource_class(text: Any) -> str:
+    """A custom resource class for a device's name: ``"GPU 2.0"`` -> ``"CUSTOM_GPU_2_0"``.
+
+    The same as os-resource-classes makes of it (and nova, ironic and cyborg
+    with it), but a name that is custom already stays as it is.
+
+    :raises InvalidResourceClass: nothing, or too much, would be left.
+    """
+    if isinstance(text, str) and text.startswith("CUSTOM_") and _is_symbol(text):
+        return text
+    return check_resource_class(os_resource_classes.normalize_name(text) if text else text)
 
 
 def normalise_traits(traits: Iterable[Any], *, provider: str | None = None) -> frozenset[str]:

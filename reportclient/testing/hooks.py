@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import requests
 from requests import adapters
+from requests.structures import CaseInsensitiveDict
 from urllib3 import HTTPHeaderDict, HTTPResponse
 
 from reportclient.request_log import route_of
@@ -123,7 +124,9 @@ class HookedTransport(adapters.BaseAdapter):
         path += f"?{url.query}" if url.query else ""
         body = request.body or b""
         body = body.encode() if isinstance(body, str) else body
-        headers = {key: _text(value) for key, value in request.headers.items()}
+        headers = CaseInsensitiveDict(
+            {key: _text(value) for key, value in request.headers.items()}
+        )
         recorded = Recorded(request.method or "GET", path, headers, _parsed(body))
         with self._lock:
             self.requests.append(recorded)

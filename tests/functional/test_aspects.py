@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+import reportclient
 from reportclient import exceptions
 
 NEW = "placement.undefined_code"
@@ -300,6 +301,38 @@ def test_names_are_asked_for_once(client, placement, root, editing):
     kinds = placement.by_kind()
     assert kinds["PUT /resource_classes/{name}"] == 1
     assert kinds["PUT /traits/{name}"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("straße-gpu 2.0", "CUSTOM_STRA_E_GPU_2_0"),
+        ("a b", "CUSTOM_A_B"),
+        ("CUSTOM_GPU", "CUSTOM_GPU"),
+        ("CUSTOM_x", "CUSTOM_CUSTOM_X"),
+    ],
+)
+def test_b77_a_class_for_a_devices_name(text, name):
+    assert reportclient.custom_resource_class(text) == name
+    assert reportclient.custom_resource_class(name) == name
+
+
+@pytest.mark.parametrize("text", ["", None, "x" * 300])
+def test_b77_no_class_for_no_name(text):
+    with pytest.raises(exceptions.InvalidResourceClass):
+        reportclient.custom_resource_class(text)
+
+
+def test_b61_names_are_made_before_they_are_asked_for(client, placement, operator):
+    client.ensure_traits(None, ["CUSTOM_NEW", "HW_CPU_X86_AVX"])
+    client.ensure_resource_classes(None, ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C", "VCPU"])
+    operator.call("GET", "/resource_providers?required=CUSTOM_NEW")
+    operator.call("GET", "/resource_classes/CUSTOM_C")
+    placement.requests.clear()
+    client.ensure_traits(None, ["CUSTOM_NEW"])
+    assert placement.requests == []
+    with pytest.raises(exceptions.InvalidTrait):
+        client.ensure_traits(None, ["bad"])
 
 
 # -- aggregates -----------------------------------------------------------------
