@@ -10,8 +10,9 @@ what                                       wanted  needed  below what is wanted
 list the providers of a tree               1.15    1.14    before 1.14 no
                                                            provider has a
                                                            parent: by ``uuid``
-list by name                               1.14    1.0     no parents
-list by aggregates and traits              1.18    1.18    refused
+list by name                               1.15    1.0     no parents
+list by aggregates                         1.18    1.3     refused
+list by traits                             1.18    1.18    refused
 read one provider                          1.14    1.0     no parents
 create                                     1.23    1.0     1.19: POST, then GET
 create below a parent                      1.23    1.14    likewise
@@ -23,10 +24,11 @@ write inventories                          1.26    1.0     no codes
 ... with all of a class reserved           1.26    1.26    refused
 read aggregates                            1.19    1.1     no generation
 write aggregates                           1.23    1.1     1.18: no guard
-read traits; list and create traits        1.6     1.6
-write traits                               1.23    1.6     no codes
+read traits; list traits                   1.6     1.6
+write, create and delete traits            1.23    1.6     no codes
 list resource classes                      1.2     1.2
-create resource classes                    1.7     1.2     1.6: POST
+create resource classes                    1.23    1.2     1.6: POST
+delete resource classes                    1.23    1.2     no codes
 allocations of a consumer                  1.28    1.28    refused
 reshape                                    1.30    1.30    refused
 =========================================  ======  ======  ==================
@@ -37,12 +39,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, urlencode
 
-from reportclient import exceptions
+from reportclient import exceptions, shapes
 from reportclient.request_log import RequestLog
+from reportclient.shapes import (
+    AspectValue,
+    ConsumerAllocations,
+    ProviderAllocations,
+    ProviderListing,
+)
 from reportclient.transport import Answer, Microversion, Transport
 from reportclient.types import Generation, Inventory, ProviderSummary
 
@@ -55,11 +63,8 @@ __all__ = [
     "ProviderListing",
 ]
 
-T = TypeVar("T")
-
+#: From here on errors have codes.
 _CODES: Microversion = (1, 23)
-#: Longest list of values in one query: proxies refuse request lines over 4 or 8 KiB.
-_QUERY_BYTES = 3000
 
 
 class _Unchanged:
@@ -73,62 +78,6 @@ class _Unchanged:
 UNCHANGED = _Unchanged()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AspectValue(Generic[T]):
-    """The value of an aspect and the generation of the same answer.
-
-    :ivar generation: ``None`` where the answer has none: aggregates below 1.19.
-    """
-
-    value: T
-    generation: Generation | None
-
-
-class ProviderListing(NamedTuple):
-    """Providers as listed, and the listing's ``Last-Modified``."""
-
-    providers: tuple[ProviderSummary, ...]
-    last_modified: str | None
-
-
-class ProviderAllocations(NamedTuple):
-    """Who holds what of a provider: consumer -> resource class -> amount."""
-
-    consumers: Mapping[str, Mapping[str, int]]
-    generation: Generation
-
-
-@dataclasses.dataclass(frozen=True)
-class ConsumerAllocations:
-    """What a consumer holds: provider UUID -> resource class -> amount.
-
-    :ivar consumer_generation: ``None`` for a consumer that is not there yet.
-    """
-
-    resources: Mapping[str, Mapping[str, int]]
-    project_id: str | None
-    user_id: str | None
-    consumer_generation: Generation | None
-
-    def without(self, providers: Container[str]) -> ConsumerAllocations:
-        """The same without what is held of some providers."""
-        left = {uuid: held for uuid, held in self.resources.items() if uuid not in providers}
-        return dataclasses.replace(self, resources=left)
-
-    def to_body(self) -> dict[str, Any]:
-        """As Placement takes it: no zero amounts, no providers without any."""
-        resources = {
-            uuid: {name: amount for name, amount in held.items() if amount}
-            for uuid, held in self.resources.items()
-        }
-        return {
-            "allocations": {uuid: {"resources": held} for uuid, held in resources.items() if held},
-            "project_id": self.project_id,
-            "user_id": self.user_id,
-            "consumer_generation": self.consumer_generation,
-        }
-
-
 @dataclasses.dataclass(frozen=True)
 class PlacementAPI:
     """Placement's routes for one call of the client. Cheap to make.
@@ -137,11 +86,15 @@ class PlacementAPI:
     reached or understood, `MicroversionNotSupported` when it is too old, and
     the `OperationFailed` kind named for it, from the `PlacementError` that
     says why, when Placement refuses.
+
+    :param max_query_bytes: the longest list of values in one query; proxies
+        refuse request lines of 4 or 8 KiB.
     """
 
     transport: Transport
     global_request_id: str | None = None
     log: RequestLog | None = None
+    max_query_bytes: int = 3000
 
     # -- providers ------------------------------------------------------------
 
@@ -151,53 +104,55 @@ class PlacementAPI:
         uuid: str | None = None,
         name: str | None = None,
         in_tree: str | None = None,
-        member_of: Iterable[str] = (),
+        member_of: Iterable[str] | None = None,
         required: Iterable[str] = (),
     ) -> ProviderListing:
         """List providers; all filters given must hold. None given: all there are.
 
         :param name: as the database compares names; exactly, or without case.
         :param member_of: in any of these aggregates; asked for in several
-            requests if they are many.
+            requests if they are many, and in none if there are none.
         :param required: with all of these traits.
         :returns: each provider once.
         :raises UnknownTrait: Placement has no such trait.
         :raises ResourceProviderRetrievalFailed: Placement refused.
         """
-        if in_tree is not None and not self.transport.offers((1, 14)):
-            uuid, in_tree = in_tree, None
-        query = {
-            key: value
-            for key, value in {
-                "uuid": uuid,
-                "name": name,
-                "in_tree": in_tree,
-                "required": ",".join(required),
-            }.items()
-            if value
-        }
+        given = {"uuid": uuid, "name": name, "in_tree": in_tree}
+        query = {key: value for key, value in given.items() if value is not None}
+        traits = ",".join(required)
         want, need = (1, 15), (1, 0)
-        if required or member_of:
-            want, need = (1, 18), (1, 18) if required else (1, 3)
-        elif in_tree is not None:
-            need = (1, 14)
+        if traits:
+            query["required"], want, need = traits, (1, 18), (1, 18)
+        elif member_of is not None:
+            want, need = (1, 18), (1, 3)
+        if member_of is None:
+            answer = self._list(query, want, need)
+            return ProviderListing(
+                tuple(shapes.listing(answer)), answer.headers.get("Last-Modified")
+            )
         found: dict[str, ProviderSummary] = {}
-        modified: list[str | None] = []
-        for chunk in _chunks(member_of) or [[]]:
-            within = {"member_of": "in:" + ",".join(chunk)} if chunk else {}
-            try:
-                with self._failing(exceptions.ResourceProviderRetrievalFailed, "list providers"):
-                    answer = self._get(f"/resource_providers?{_query(query | within)}", want, need)
-            except exceptions.MicroversionNotSupported:
-                if in_tree is None:
-                    raise
-                return self.list_providers(uuid=in_tree)
-            listed = self._read(answer, "resource_providers", list, "GET /resource_providers")
-            for given in listed:
-                summary = self._summary(answer, given)
-                found[summary.uuid] = summary
-            modified.append(answer.headers.get("Last-Modified"))
-        return ProviderListing(tuple(found.values()), modified[0] if len(modified) == 1 else None)
+        for chunk in self._chunks(member_of):
+            answer = self._list(query | {"member_of": f"in:{chunk}"}, want, need)
+            found.update((summary.uuid, summary) for summary in shapes.listing(answer))
+        return ProviderListing(tuple(found.values()), None)
+
+    def _list(self, query: dict[str, str], want: Microversion, need: Microversion) -> Answer:
+        trees = "in_tree" in query
+        if trees and self.transport.offers((1, 14)):
+            with self._failing(exceptions.ResourceProviderRetrievalFailed, "list providers"):
+                try:
+                    return self._get(
+                        _with_query("/resource_providers", query), want, max(need, (1, 14))
+                    )
+                except exceptions.MicroversionNotSupported:
+                    if self.transport.offers((1, 14)):
+                        raise
+        if trees:
+            # Before 1.14 every provider is a tree of its own.
+            query = dict(query)
+            query.setdefault("uuid", query.pop("in_tree"))
+        with self._failing(exceptions.ResourceProviderRetrievalFailed, "list providers"):
+            return self._get(_with_query("/resource_providers", query), want, need)
 
     def get_provider(self, uuid: str) -> ProviderSummary:
         """Read one provider.
@@ -206,8 +161,7 @@ class PlacementAPI:
         :raises ResourceProviderRetrievalFailed: Placement refused.
         """
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read provider", uuid):
-            answer = self._get(f"/resource_providers/{uuid}", (1, 14), (1, 0))
-        return self._summary(answer, answer.body)
+            return shapes.summary(self._get(_provider(uuid), (1, 14), (1, 0)))
 
     def create_provider(
         self, uuid: str, name: str, parent_uuid: str | None = None
@@ -228,7 +182,7 @@ class PlacementAPI:
             ):
                 answer = self._send("POST", "/resource_providers", _CODES, need, body)
         except exceptions.ResourceProviderCreationFailed as error:
-            if parent_uuid is not None and _MISSING_PARENT.search(error.detail or ""):
+            if _MISSING_PARENT.search(error.detail or ""):
                 raise exceptions.ParentProviderNotFound(
                     f"{name} ({uuid}) was not created: there is no provider {parent_uuid} "
                     "to be its parent.",
@@ -238,15 +192,21 @@ class PlacementAPI:
             raise
         if answer.microversion < (1, 20):
             # Nothing was said of the generation, and it is not for us to guess.
-            return self.get_provider(uuid)
-        return self._summary(answer, answer.body)
+            try:
+                return self.get_provider(uuid)
+            except exceptions.ReportClientError as error:
+                # Whatever this read met: the provider was created.
+                error.outcome_unknown = True
+                raise
+        return shapes.summary(answer)
 
     def update_provider(
         self, uuid: str, *, name: str, parent_uuid: str | _Unchanged | None = UNCHANGED
     ) -> ProviderSummary:
         """Rename a provider, and move it if a parent is given.
 
-        Placement neither checks nor moves the generation for this.
+        Placement neither checks nor moves the generation for this. A parent
+        that the body leaves out stays; ``null`` takes it away.
 
         :param parent_uuid: `UNCHANGED`, the new parent, or ``None`` for none.
         :raises DuplicateProvider: the name is taken.
@@ -261,8 +221,7 @@ class PlacementAPI:
             body["parent_provider_uuid"] = parent_uuid
             want = need = (1, 37)
         with self._failing(exceptions.ResourceProviderUpdateFailed, "update provider", uuid):
-            answer = self._send("PUT", f"/resource_providers/{uuid}", want, need, body)
-        return self._summary(answer, answer.body)
+            return shapes.summary(self._send("PUT", _provider(uuid), want, need, body))
 
     def delete_provider(self, uuid: str) -> None:
         """Delete a provider.
@@ -273,7 +232,7 @@ class PlacementAPI:
         :raises ResourceProviderDeletionFailed: Placement refused.
         """
         with self._failing(exceptions.ResourceProviderDeletionFailed, "delete provider", uuid):
-            self._send("DELETE", f"/resource_providers/{uuid}", _CODES, (1, 0))
+            self._send("DELETE", _provider(uuid), _CODES, (1, 0))
 
     # -- aspects --------------------------------------------------------------
 
@@ -283,8 +242,7 @@ class PlacementAPI:
         :raises ResourceProviderNotFound, ResourceProviderRetrievalFailed: see there.
         """
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read inventory of", uuid):
-            answer = self._get(f"/resource_providers/{uuid}/inventories", (1, 0), (1, 0))
-        return self._inventories(answer, uuid)
+            return shapes.inventories(self._get(_provider(uuid, "inventories"), (1, 0), (1, 0)))
 
     def put_inventories(
         self, uuid: str, inventory: Inventory, generation: Generation
@@ -300,16 +258,18 @@ class PlacementAPI:
             needs 1.26.
         :raises ResourceProviderNotFound, ResourceProviderUpdateFailed: see there.
         """
-        full = any(record.get("reserved") == record["total"] for record in inventory.values())
+        full = any(
+            record.get("reserved") and record.get("reserved") == record.get("total")
+            for record in inventory.values()
+        )
         need = (1, 26) if full else (1, 0)
         body = {
             "resource_provider_generation": _known(generation),
             "inventories": {name: dict(record) for name, record in inventory.items()},
         }
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write inventory of", uuid):
-            path = f"/resource_providers/{uuid}/inventories"
-            answer = self._send("PUT", path, (1, 26), need, body)
-        return self._inventories(answer, uuid)
+            path = _provider(uuid, "inventories")
+            return shapes.inventories(self._send("PUT", path, (1, 26), need, body))
 
     def get_aggregates(self, uuid: str) -> AspectValue[frozenset[str]]:
         """Read the aggregates that a provider is in.
@@ -320,8 +280,7 @@ class PlacementAPI:
         with self._failing(
             exceptions.ResourceProviderAggregateRetrievalFailed, "read aggregates of", uuid
         ):
-            answer = self._get(f"/resource_providers/{uuid}/aggregates", (1, 19), (1, 1))
-        return self._aggregates(answer)
+            return shapes.aggregates(self._get(_provider(uuid, "aggregates"), (1, 19), (1, 1)))
 
     def put_aggregates(
         self, uuid: str, aggregates: Iterable[str], generation: Generation | None
@@ -334,14 +293,17 @@ class PlacementAPI:
         :raises ResourceProviderNotFound, ResourceProviderUpdateFailed: see there.
         """
         listed = sorted(aggregates)
-        path = f"/resource_providers/{uuid}/aggregates"
+        path = _provider(uuid, "aggregates")
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write aggregates of", uuid):
             if self.transport.offers((1, 19)):
                 body = {"aggregates": listed, "resource_provider_generation": _known(generation)}
-                with contextlib.suppress(exceptions.MicroversionNotSupported):
-                    return self._aggregates(self._send("PUT", path, _CODES, (1, 19), body))
-            answer = self._send("PUT", path, (1, 18), (1, 1), listed)
-        return self._aggregates(answer)
+                try:
+                    return shapes.aggregates(self._send("PUT", path, _CODES, (1, 19), body))
+                except exceptions.MicroversionNotSupported:
+                    # Without a guard only where there certainly is none.
+                    if self.transport.offers((1, 19)):
+                        raise
+            return shapes.aggregates(self._send("PUT", path, (1, 18), (1, 1), listed))
 
     def get_traits(self, uuid: str) -> AspectValue[frozenset[str]]:
         """Read a provider's traits.
@@ -351,8 +313,7 @@ class PlacementAPI:
         with self._failing(
             exceptions.ResourceProviderTraitRetrievalFailed, "read traits of", uuid
         ):
-            answer = self._get(f"/resource_providers/{uuid}/traits", (1, 6), (1, 6))
-        return self._traits(answer)
+            return shapes.traits(self._get(_provider(uuid, "traits"), (1, 6), (1, 6)))
 
     def put_traits(
         self, uuid: str, traits: Iterable[str], generation: Generation
@@ -365,29 +326,38 @@ class PlacementAPI:
         """
         body = {"traits": sorted(traits), "resource_provider_generation": _known(generation)}
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write traits of", uuid):
-            path = f"/resource_providers/{uuid}/traits"
-            answer = self._send("PUT", path, _CODES, (1, 6), body)
-        return self._traits(answer)
+            path = _provider(uuid, "traits")
+            return shapes.traits(self._send("PUT", path, _CODES, (1, 6), body))
 
     # -- traits and resource classes ----------------------------------------------
 
     def list_traits(
-        self, *, names: Iterable[str] | None = None, startswith: str | None = None
+        self,
+        *,
+        names: Iterable[str] | None = None,
+        startswith: str | None = None,
+        associated: bool | None = None,
     ) -> frozenset[str]:
         """List traits: those of some names, those with a prefix, or all.
 
+        :param names: asked for in several requests if they are many; not to
+            be combined with ``startswith``.
+        :param associated: only those that some provider has, or that none has.
         :raises TraitRetrievalFailed: Placement refused.
         """
-        queries: Sequence[str]
+        query = {} if associated is None else {"associated": str(associated).lower()}
         if names is not None:
-            queries = [f"?name=in:{','.join(chunk)}" for chunk in _chunks(names)]
+            queries = [query | {"name": f"in:{chunk}"} for chunk in self._chunks(names)]
         else:
-            queries = [f"?name=startswith:{quote(startswith)}" if startswith else ""]
+            queries = [
+                query if startswith is None else query | {"name": f"startswith:{startswith}"}
+            ]
         found: set[str] = set()
-        for query in queries:
+        for part in queries:
             with self._failing(exceptions.TraitRetrievalFailed, "list traits"):
-                answer = self._get(f"/traits{query}", (1, 6), (1, 6))
-            found.update(self._names(answer, "traits"))
+                found |= shapes.names(
+                    self._get(_with_query("/traits", part), (1, 6), (1, 6)), "traits"
+                )
         return frozenset(found)
 
     def ensure_trait(self, name: str) -> bool:
@@ -396,7 +366,16 @@ class PlacementAPI:
         :raises TraitCreationFailed: Placement refused.
         """
         with self._failing(exceptions.TraitCreationFailed, f"create trait {name}"):
-            return self._send("PUT", f"/traits/{quote(name)}", (1, 6), (1, 6)).status == 201
+            return self._send("PUT", _named("traits", name), _CODES, (1, 6)).status == 201
+
+    def delete_trait(self, name: str) -> None:
+        """Delete a custom trait.
+
+        :raises PlacementAPIConflict: a provider has it.
+        :raises OperationFailed: there is none, or it is a standard one.
+        """
+        with self._failing(exceptions.OperationFailed, f"delete trait {name}"):
+            self._send("DELETE", _named("traits", name), _CODES, (1, 6))
 
     def list_resource_classes(self) -> frozenset[str]:
         """List all resource classes, standard and custom.
@@ -404,10 +383,7 @@ class PlacementAPI:
         :raises ResourceClassRetrievalFailed: Placement refused.
         """
         with self._failing(exceptions.ResourceClassRetrievalFailed, "list resource classes"):
-            answer = self._get("/resource_classes", (1, 2), (1, 2))
-        listed = self._read(answer, "resource_classes", list, "GET /resource_classes")
-        with self._shape(answer, "GET", "/resource_classes"):
-            return frozenset(given["name"] for given in listed)
+            return shapes.resource_classes(self._get("/resource_classes", (1, 2), (1, 2)))
 
     def ensure_resource_class(self, name: str) -> bool:
         """Create a custom resource class unless there is one; whether it was created.
@@ -417,16 +393,27 @@ class PlacementAPI:
         with self._failing(
             exceptions.ResourceClassCreationFailed, f"create resource class {name}"
         ):
-            try:
-                path = f"/resource_classes/{quote(name)}"
-                return self._send("PUT", path, (1, 7), (1, 7)).status == 201
-            except exceptions.MicroversionNotSupported:
-                pass
+            if self.transport.offers((1, 7)):
+                try:
+                    path = _named("resource_classes", name)
+                    return self._send("PUT", path, _CODES, (1, 7)).status == 201
+                except exceptions.MicroversionNotSupported:
+                    if self.transport.offers((1, 7)):
+                        raise
             try:
                 self._send("POST", "/resource_classes", (1, 6), (1, 2), {"name": name})
             except exceptions.PlacementAPIConflict:
                 return False
             return True
+
+    def delete_resource_class(self, name: str) -> None:
+        """Delete a custom resource class.
+
+        :raises PlacementAPIConflict: a provider has inventory of it.
+        :raises OperationFailed: there is none, or it is a standard one.
+        """
+        with self._failing(exceptions.OperationFailed, f"delete resource class {name}"):
+            self._send("DELETE", _named("resource_classes", name), _CODES, (1, 2))
 
     # -- who uses it ----------------------------------------------------------------
 
@@ -436,16 +423,11 @@ class PlacementAPI:
         :raises ResourceProviderNotFound,
             ResourceProviderAllocationRetrievalFailed: see there.
         """
-        path = f"/resource_providers/{uuid}/allocations"
         with self._failing(
             exceptions.ResourceProviderAllocationRetrievalFailed, "read allocations of", uuid
         ):
-            answer = self._get(path, (1, 0), (1, 0))
-        given = self._read(answer, "allocations", dict, f"GET {path}")
-        with self._shape(answer, "GET", path):
-            return ProviderAllocations(
-                {consumer: dict(held["resources"]) for consumer, held in given.items()},
-                answer.body["resource_provider_generation"],
+            return shapes.provider_allocations(
+                self._get(_provider(uuid, "allocations"), (1, 0), (1, 0))
             )
 
     def get_provider_usages(self, uuid: str) -> Mapping[str, int]:
@@ -453,30 +435,19 @@ class PlacementAPI:
 
         :raises ResourceProviderNotFound, ResourceProviderRetrievalFailed: see there.
         """
-        path = f"/resource_providers/{uuid}/usages"
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read usages of", uuid):
-            answer = self._get(path, (1, 9), (1, 0))
-        usages: Mapping[str, int] = self._read(answer, "usages", dict, f"GET {path}")
-        return usages
+            return shapes.usages(self._get(_provider(uuid, "usages"), (1, 0), (1, 0)))
 
     def get_allocations(self, consumer: str) -> ConsumerAllocations:
         """Read what a consumer holds; nothing at all for one that is unknown.
 
         :raises ConsumerAllocationRetrievalFailed: Placement refused.
         """
-        path = f"/allocations/{consumer}"
         with self._failing(
             exceptions.ConsumerAllocationRetrievalFailed, f"read allocations of {consumer}"
         ):
-            answer = self._get(path, (1, 28), (1, 28))
-        given = self._read(answer, "allocations", dict, f"GET {path}")
-        with self._shape(answer, "GET", path):
-            held = {uuid: dict(part["resources"]) for uuid, part in given.items()}
-            return ConsumerAllocations(
-                held,
-                answer.body.get("project_id"),
-                answer.body.get("user_id"),
-                answer.body.get("consumer_generation"),
+            return shapes.consumer_allocations(
+                self._get(_named("allocations", consumer), (1, 28), (1, 28))
             )
 
     def put_allocations(self, consumer: str, allocations: ConsumerAllocations) -> None:
@@ -489,7 +460,8 @@ class PlacementAPI:
         :raises AllocationUpdateFailed: Placement refused.
         """
         with self._failing(exceptions.AllocationUpdateFailed, f"write allocations of {consumer}"):
-            self._send("PUT", f"/allocations/{consumer}", (1, 28), (1, 28), allocations.to_body())
+            path = _named("allocations", consumer)
+            self._send("PUT", path, (1, 28), (1, 28), allocations.to_body())
 
     def reshape(
         self,
@@ -545,8 +517,10 @@ class PlacementAPI:
             yield
         except (
             exceptions.PlacementAPIConflict,
+            exceptions.PlacementUnavailable,
             exceptions.MicroversionNotSupported,
-            exceptions.OperationFailed,
+            exceptions.UnknownTrait,
+            exceptions.UnknownResourceClass,
         ) as error:
             error.provider = error.provider or provider
             raise
@@ -559,91 +533,23 @@ class PlacementAPI:
                 **error.facts,
             ) from error
         except exceptions.PlacementError as error:
-            unknown = _unknown_names(error)
-            if unknown is not None:
-                raise unknown from error
             failure = kind(f"Could not {what}: {error}", provider=provider, **error.facts)
             failure.retryable = error.retryable
             raise failure from error
 
-    @contextlib.contextmanager
-    def _shape(self, answer: Answer, method: str, path: str) -> Iterator[None]:
-        """Refuse a 2xx whose JSON is not what the API reference says."""
-        try:
-            yield
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise self.transport.bad_answer(
-                method,
-                path,
-                answer.status,
-                f"is not as the API says: {error!r}",
-                answer.request_id,
-            ) from error
-
-    def _read(self, answer: Answer, key: str, kind: type, what: str) -> Any:
-        method, _, path = what.partition(" ")
-        with self._shape(answer, method, path):
-            value = answer.body[key]
-            if not isinstance(value, kind):
-                raise TypeError(f"{key} is {type(value).__name__}")
-        return value
-
-    def _summary(self, answer: Answer, given: Any) -> ProviderSummary:
-        with self._shape(answer, "", "/resource_providers"):
-            return ProviderSummary(
-                _text(given["uuid"]),
-                _text(given["name"]),
-                _known(given["generation"]),
-                given.get("parent_provider_uuid"),
-                given.get("root_provider_uuid"),
-            )
-
-    def _inventories(self, answer: Answer, uuid: str) -> AspectValue[Inventory]:
-        what = f"GET /resource_providers/{uuid}/inventories"
-        given = self._read(answer, "inventories", dict, what)
-        with self._shape(answer, "GET", what):
-            inventory = {name: dict(record) for name, record in given.items()}
-            return AspectValue(inventory, _known(answer.body["resource_provider_generation"]))
-
-    def _aggregates(self, answer: Answer) -> AspectValue[frozenset[str]]:
-        given = self._names(answer, "aggregates")
-        if answer.microversion < (1, 19):
-            return AspectValue(given, None)
-        with self._shape(answer, "", "/resource_providers/{uuid}/aggregates"):
-            return AspectValue(given, _known(answer.body["resource_provider_generation"]))
-
-    def _traits(self, answer: Answer) -> AspectValue[frozenset[str]]:
-        given = self._names(answer, "traits")
-        with self._shape(answer, "", "/resource_providers/{uuid}/traits"):
-            return AspectValue(given, _known(answer.body["resource_provider_generation"]))
-
-    def _names(self, answer: Answer, key: str) -> frozenset[str]:
-        given = self._read(answer, key, list, f"GET /{key}")
-        with self._shape(answer, "", f"/{key}"):
-            return frozenset(map(_text, given))
+    def _chunks(self, values: Iterable[str]) -> list[str]:
+        """Values, joined by commas, in parts that are short enough for a query each."""
+        chunks: list[str] = []
+        for value in values:
+            if chunks and len(chunks[-1]) + len(value) < self.max_query_bytes:
+                chunks[-1] += f",{value}"
+            else:
+                chunks.append(value)
+        return chunks
 
 
-_MISSING_PARENT = re.compile(r"parent", re.I)
-_NO_TRAIT = re.compile(r"no such trait", re.I)
-_NO_CLASS = re.compile(r"unknown resource class|no such resource class", re.I)
-_SYMBOLS = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
-
-
-def _unknown_names(error: exceptions.PlacementError) -> exceptions.BadRequest | None:
-    """A 400 that speaks of names that this Placement does not have."""
-    detail = error.detail or ""
-    if not isinstance(error, exceptions.BadRequest):
-        return None
-    kinds: tuple[tuple[re.Pattern[str], Callable[..., Any]], ...] = (
-        (_NO_TRAIT, exceptions.UnknownTrait),
-        (_NO_CLASS, exceptions.UnknownResourceClass),
-    )
-    for pattern, kind in kinds:
-        if pattern.search(detail):
-            unknown: exceptions.UnknownTrait = kind(str(error), **error.facts)
-            unknown.names = tuple(dict.fromkeys(_SYMBOLS.findall(detail)))
-            return unknown
-    return None
+#: As Placement says it; the JSON schema's texts name the field as well.
+_MISSING_PARENT = re.compile(r"parent provider uuid does not exist", re.I)
 
 
 def _known(generation: Generation | None) -> Generation:
@@ -653,25 +559,15 @@ def _known(generation: Generation | None) -> Generation:
     return generation
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
+def _provider(uuid: str, part: str | None = None) -> str:
+    return _named("resource_providers", uuid) + (f"/{part}" if part else "")
 
 
-def _query(parameters: Mapping[str, str]) -> str:
+def _named(collection: str, name: str) -> str:
+    return f"/{collection}/{quote(name, safe='')}"
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
     # urlencode's default would make "+" of spaces; "%20" survives every proxy.
-    return urlencode(parameters, quote_via=quote, safe=":,")
-
-
-def _chunks(values: Iterable[str]) -> list[list[str]]:
-    """Values in lists that are short enough for a query each."""
-    chunks: list[list[str]] = []
-    size = 0
-    for value in values:
-        size += len(value) + 1
-        if not chunks or size > _QUERY_BYTES:
-            chunks.append([])
-            size = len(value) + 1
-        chunks[-1].append(value)
-    return chunks
+    encoded = urlencode(query, quote_via=quote, safe=":,")
+    return f"{path}?{encoded}" if encoded else path

@@ -46,7 +46,12 @@ class RetryPolicy:
                 raise ValueError(f"{field.name} is {value!r}, which is not {lowest} or more")
 
     def delay(self, attempt: int, error: BaseException | None, random: float) -> float:
-        """How long to wait after an attempt (1, 2, ...), given a number in [0, 1)."""
+        """How long to wait after an attempt (1, 2, ...), given a number in [0, 1).
+
+        What the server asked for (`PlacementUnavailable.retry_after`) is the
+        least, and the jitter comes on top: those who were told the same do not
+        come back at the same time.
+        """
         # The exponent is bounded: 2.0 ** 2000 is no number.
         jitter = random * min(self.max_delay, self.base_delay * 2.0 ** min(attempt - 1, 60))
         asked = getattr(error, "retry_after", None) or 0.0
@@ -60,24 +65,33 @@ class RetryPolicy:
         random: Callable[[], float],
         retry_on: Callable[[BaseException], bool],
         attempts: int | None = None,
+        budget: RetryBudget | None = None,
     ) -> tenacity.Retrying:
         """A loop within these bounds; it raises the last failure itself.
 
+        The deadline counts from this call on.
+
         :param retry_on: whether a failure is worth another attempt.
         :param attempts: in place of ``self.attempts``.
+        :param budget: what further attempts are paid from.
         """
-        began = clock()
+        end = clock() + self.deadline
         bound = self.attempts if attempts is None else attempts
+        waits: dict[int, float] = {}
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            # tenacity asks for it before or after ``stop``, as its version has it.
+            attempt = state.attempt_number
+            if attempt not in waits:
+                error = state.outcome.exception() if state.outcome else None
+                waits[attempt] = self.delay(attempt, error, random())
+            return waits[attempt]
 
         def stop(state: tenacity.RetryCallState) -> bool:
             # A wait that would end after the deadline is not begun.
-            return state.attempt_number >= bound or clock() + state.upcoming_sleep > (
-                began + self.deadline
-            )
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome else None
-            return self.delay(state.attempt_number, error, random())
+            if state.attempt_number >= bound or clock() + wait(state) > end:
+                return True
+            return budget is not None and not budget.spend()
 
         return tenacity.Retrying(
             stop=stop,
@@ -89,25 +103,40 @@ class RetryPolicy:
 
 
 class RetryBudget:
-    """A bound on resending that all requests of a client share.
+    """A bound on resending that all requests of a client share. Thread-safe.
 
     A thousand nodes whose Placement is gone would otherwise each resend on
-    their own. Each answer earns a little, each resend costs one; when nothing
-    is left, failures are raised at once.
+    their own. Each resend costs one; time and answers pay in. When nothing is
+    left, failures are raised at once.
 
+    :param clock: seconds, from any start.
     :param size: how many resends may come in a row.
-    :param earned: what one answered request pays in.
+    :param per_second: what each second pays in.
+    :param per_answer: what each answered request pays in.
     """
 
-    def __init__(self, size: float = 20.0, earned: float = 0.2) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        size: float = 20.0,
+        per_second: float = 0.2,
+        per_answer: float = 0.2,
+    ) -> None:
+        self._clock = clock
         self._size = size
-        self._earned = earned
+        self._per_second = per_second
+        self._per_answer = per_answer
         self._left = size
+        self._at = clock()
         self._lock = threading.Lock()
 
     def spend(self) -> bool:
         """Take one resend; False if there is none left."""
         with self._lock:
+            now = self._clock()
+            self._pay_in(max(0.0, now - self._at) * self._per_second)
+            self._at = now
             if self._left < 1:
                 return False
             self._left -= 1
@@ -116,7 +145,10 @@ class RetryBudget:
     def earn(self) -> None:
         """Note a request that was answered."""
         with self._lock:
-            self._left = min(self._size, self._left + self._earned)
+            self._pay_in(self._per_answer)
+
+    def _pay_in(self, amount: float) -> None:
+        self._left = min(self._size, self._left + amount)
 
     def renew_lock(self) -> None:
         """Take a new lock: after a fork, another thread may have held it."""

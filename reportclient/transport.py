@@ -6,41 +6,58 @@ A request names two microversions: the one it *wants* and the lowest that it
 (406, with its range), and from then on requests go at the newest that it has.
 No request is ever sent just to find out.
 
-Only requests that change nothing are sent again after a failure, and those
-that certainly did not reach Placement. What becomes of any other write is for
-the caller to find out (`ReportClientError.outcome_unknown`). keystoneauth's
+What is sent again, within `RetryPolicy.resend_attempts` and its deadline, and
+only while the client's `RetryBudget` lasts:
+
+* requests that change nothing, after a `PlacementUnavailable`;
+* writes that certainly were not applied: refused, unknown host, a TLS
+  handshake that failed, a Keystone that does not answer, 429.
+
+Not sent again: `Unauthorized` and `EndpointMissing` (token and catalog are
+fetched anew for the next request), and any other write. What became of that is
+for the caller to find out (`ReportClientError.outcome_unknown`). keystoneauth's
 own resending is off: a write that it resends can meet its own result.
+
+Redirects are followed to the same host, or from http to https on it, with
+method and body; the token goes nowhere else (keystoneauth would send it to any
+host that an answer names).
+
+keystoneauth's own log lines are off: they hold whole bodies. Nothing is logged
+here but the range of microversions, once.
 """
 
 from __future__ import annotations
 
-import logging
-import os
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import session as ksa_session
-from requests import adapters as requests_adapters
-from requests import exceptions as requests_exceptions
+from requests.structures import CaseInsensitiveDict
 
-from reportclient import answers, exceptions
+from reportclient import answers, exceptions, unreachable
+from reportclient.microversions import (
+    Microversion,
+    Offer,
+    OfferedRange,
+    format_microversion,
+    not_supported,
+    parse_offer,
+)
+from reportclient.pool import ConnectionPool
 from reportclient.request_log import RequestLog, RequestRecord, route_of
 from reportclient.retry import RetryBudget, RetryPolicy
 
 __all__ = ["Answer", "Microversion", "Transport", "format_microversion"]
 
-LOG = logging.getLogger(__name__)
-
-Microversion = tuple[int, int]
-
 #: After so many connect failures in a row the catalog is fetched again: the
 #: endpoint may have moved.
 _CATALOG_AFTER = 3
-#: Seconds until the range of microversions is asked for again by sending at
-#: the one wanted: Placement may have been upgraded.
-_RANGE_VALID = 3600.0
+_REDIRECTS = 3
+#: 303 is not among them: it asks for another method.
+_REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -49,6 +66,7 @@ class Answer(NamedTuple):
 
     :ivar body: the JSON, or ``None`` if there was no body.
     :ivar microversion: the microversion that the request was sent at.
+    :ivar method: of the request, and ``path`` likewise.
     """
 
     status: int
@@ -56,11 +74,18 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
     request_id: str | None
     microversion: Microversion
+    method: str
+    path: str
 
-
-def format_microversion(version: Microversion) -> str:
-    """``(1, 39)`` as ``"1.39"``."""
-    return f"{version[0]}.{version[1]}"
+    def bad(self, what: str) -> exceptions.BadAnswer:
+        """The exception for a body that is not what the API says."""
+        return answers.bad_answer(
+            what,
+            method=self.method,
+            url=self.path,
+            status=self.status,
+            request_id=self.request_id,
+        )
 
 
 class Transport:
@@ -70,6 +95,8 @@ class Transport:
         the caller's, and are left alone.
     :param timeout: seconds until a request without an answer is given up.
     :param max_workers: how many connections may be needed at once.
+    :param clock: seconds from any start; ``sleep`` and ``random`` (a number
+        in [0, 1)) likewise come from outside.
     """
 
     def __init__(
@@ -85,23 +112,22 @@ class Transport:
     ) -> None:
         self._adapter = adapter
         self._timeout = timeout
-        self._pool_size = max(10, max_workers)
         self._retry = retry
-        self._budget = RetryBudget()
         self._clock = clock
         self._sleep = sleep
         self._random = random
+        self._budget = RetryBudget(clock)
+        self._range = OfferedRange(clock)
+        self._pool = ConnectionPool(adapter, max(10, max_workers))
         self._lock = threading.Lock()
-        self._offered: tuple[Microversion, Microversion] | None = None
-        self._offered_until = 0.0
-        self._pool_ready = False
-        self._pid = os.getpid()
         self._connect_failures = 0
+        #: Of the last token that was refused: its hash, and whether there may
+        #: be another.
+        self._refused: tuple[int, bool] | None = None
 
     def offers(self, version: Microversion) -> bool:
         """Whether the server has a microversion, as far as is known."""
-        offered = self._known_range()
-        return offered is None or offered[1] >= version
+        return self._range.offers(version)
 
     def request(
         self,
@@ -117,128 +143,132 @@ class Transport:
     ) -> Answer:
         """Send one request and return its 2xx answer.
 
+        :param path: below the endpoint, with the query if there is one.
         :param want: the microversion to ask for where the server has it.
         :param need: the lowest at which the request means what is meant.
         :param json: the body; ``None`` for none (``{}`` and ``[]`` are bodies).
+        :param params: a query, as `requests` takes it.
         :raises MicroversionNotSupported: the server has not what is needed.
         :raises PlacementUnavailable: no usable answer.
         :raises PlacementError: Placement refused; the kinds say why.
-        :raises ConfigurationError: there is nothing to authenticate with.
+        :raises ConfigurationError: there is nothing to authenticate with, or
+            the endpoint is no URL.
         """
         call = _Request(method, path, want, need, json, params, global_request_id, log)
         resends = self._retry.retrying(
             clock=self._clock,
             sleep=self._sleep,
             random=self._random,
-            retry_on=lambda error: self._may_resend(method, error),
+            retry_on=functools.partial(_may_resend, method),
             attempts=1 + self._retry.resend_attempts,
+            budget=self._budget,
         )
         answer: Answer = resends(self._negotiated, call)
         return answer
 
     def close(self) -> None:
         """Close the pooled connections. Later requests open new ones."""
-        if self._pool_ready:
-            self._adapter.session.session.close()
+        self._pool.close()
 
     def renew_lock(self) -> None:
         """Take new locks: after a fork, another thread may have held them."""
         self._lock = threading.Lock()
-        self._budget.renew_lock()
-
-    # -- trying again ------------------------------------------------------------
-
-    def _may_resend(self, method: str, error: BaseException) -> bool:
-        if not isinstance(error, exceptions.PlacementUnavailable):
-            return False
-        if isinstance(error, exceptions.Unauthorized | exceptions.EndpointMissing):
-            # The catalog and the token have been renewed by now: only time,
-            # or somebody, can help.
-            return False
-        certainly_not_applied = method in _SAFE or (
-            not error.outcome_unknown and not isinstance(error, exceptions.BadAnswer)
-        )
-        return certainly_not_applied and self._budget.spend()
+        for part in (self._budget, self._range, self._pool):
+            part.renew_lock()
 
     # -- microversions -----------------------------------------------------------
 
     def _negotiated(self, call: _Request) -> Answer:
         """Send at what the server has; learn what that is from a 406, once."""
-        version = self._choose(call)
         try:
-            return self._send(call, version)
+            return self._send(call)
         except _NotAcceptable as refusal:
-            if refusal.offered is None:
-                raise self._not_supported(call, None, refusal.error) from refusal.error
-            with self._lock:
-                self._offered = refusal.offered
-                self._offered_until = self._clock() + _RANGE_VALID
-            LOG.debug(
-                "Placement offers microversions %s to %s.",
-                *map(format_microversion, refusal.offered),
-            )
+            if refusal.offer is None:
+                self._range.forget()
+                raise refusal.to_error(call) from refusal.error
+            self._range.learn(refusal.offer)
         try:
-            return self._send(call, self._choose(call))
+            return self._send(call)
         except _NotAcceptable as refusal:
-            raise self._not_supported(call, refusal.offered, refusal.error) from refusal.error
-
-    def _choose(self, call: _Request) -> Microversion:
-        offered = self._known_range()
-        if offered is None:
-            return call.want
-        lowest, highest = offered
-        if highest < call.need or call.want < lowest:
-            raise self._not_supported(call, offered, None)
-        return min(call.want, highest)
-
-    def _known_range(self) -> tuple[Microversion, Microversion] | None:
-        return self._offered if self._clock() < self._offered_until else None
-
-    def _not_supported(
-        self,
-        call: _Request,
-        offered: tuple[Microversion, Microversion] | None,
-        error: exceptions.ReportClientError | None,
-    ) -> exceptions.MicroversionNotSupported:
-        lowest, highest = map(format_microversion, offered) if offered else (None, None)
-        needed = format_microversion(call.need)
-        range_ = f"{lowest} to {highest}" if offered else "what it does not say"
-        failure = exceptions.MicroversionNotSupported(
-            f"{call.method} {call.path} needs microversion {needed} of Placement, "
-            f"which offers {range_}.",
-            method=call.method,
-            url=call.path,
-            status=error.status if error else None,
-            request_id=error.request_id if error else None,
-        )
-        failure.needed, failure.offered = needed, (lowest, highest)
-        return failure
+            raise refusal.to_error(call) from refusal.error
 
     # -- one request ---------------------------------------------------------------
 
-    def _send(self, call: _Request, version: Microversion) -> Answer:
-        self._prepare_pool()
+    def _send(self, call: _Request) -> Answer:
+        version = self._range.choose(call.method, call.path, call.want, call.need)
+        response = self._followed(call, version)
+        request_id = _request_id(response)
+        if 200 <= response.status_code < 300:
+            self._connect_failures = 0
+            self._budget.earn()
+            answer = Answer(
+                response.status_code,
+                None,
+                response.headers,
+                request_id,
+                version,
+                call.method,
+                call.path,
+            )
+            answer = answer._replace(body=_json(response, answer))
+            self._range.prove(version)
+            return answer
+        error = answers.failure_of(
+            response, method=call.method, url=call.path, request_id=request_id
+        )
+        if response.status_code == 406:
+            body = answers.error_body(response)
+            raise _NotAcceptable(error, parse_offer(body.first if body else None))
+        self._after_failure(error)
+        raise error
+
+    def _followed(self, call: _Request, version: Microversion) -> Any:
+        """The answer after redirects, and after a token was renewed."""
+        response = self._authorised(call, version, call.path)
+        for _ in range(_REDIRECTS):
+            if response.status_code not in _REDIRECT_STATUSES:
+                return response
+            target = urljoin(response.url or "", response.headers.get("Location") or "")
+            if not _same_host(response.url or "", target):
+                break
+            # The query is in the new address.
+            response = self._authorised(call._replace(params=None), version, target)
+        if response.status_code in _REDIRECT_STATUSES:
+            raise _misdirected(call, response)
+        return response
+
+    def _authorised(self, call: _Request, version: Microversion, url: str) -> Any:
+        response = self._exchange(call, version, url)
+        if response.status_code == 401 and self._renews_token(response):
+            response = self._exchange(call, version, url)
+        return response
+
+    def _exchange(self, call: _Request, version: Microversion, url: str) -> Any:
+        self._pool.prepare()
         began = self._clock()
         response = None
+        extra = {}
+        if call.global_request_id:
+            extra["global_request_id"] = call.global_request_id
+        if call.params is not None:
+            extra["params"] = call.params
         try:
             response = self._adapter.request(
-                call.path,
+                url,
                 call.method,
                 raise_exc=False,
                 connect_retries=0,
                 status_code_retries=0,
-                timeout=self._timeout,
-                # keystoneauth's own log lines hold whole bodies.
+                redirect=False,
+                allow_reauth=False,
                 log=False,
+                timeout=self._timeout,
                 headers=_headers(version, call.json is not None),
                 json=call.json,
-                params=call.params,
-                **(
-                    {"global_request_id": call.global_request_id} if call.global_request_id else {}
-                ),
+                **extra,
             )
-        except (ksa.ClientException, requests_exceptions.RequestException) as error:
-            failure = answers.no_answer(error, method=call.method, url=call.path)
+        except unreachable.EXPECTED as error:
+            failure = unreachable.no_answer(error, method=call.method, url=call.path)
             self._after_failure(failure)
             raise failure from error
         finally:
@@ -253,51 +283,35 @@ class Transport:
                         self._clock() - began,
                     )
                 )
-        return self._read(call, version, response)
+        return response
 
-    def _read(self, call: _Request, version: Microversion, response: Any) -> Answer:
-        request_id = _request_id(response)
+    # -- token and catalog ----------------------------------------------------------
 
-        def failure() -> exceptions.ReportClientError:
-            return answers.failure_of(
-                response, method=call.method, url=call.path, request_id=request_id
-            )
+    def _renews_token(self, response: Any) -> bool:
+        """Whether another token may be had in place of one that was refused.
 
-        if response.status_code == 406:
-            raise _NotAcceptable(failure(), _range(response))
-        if not 200 <= response.status_code < 300:
-            error = failure()
-            self._after_failure(error)
-            raise error
-        self._connect_failures = 0
-        self._budget.earn()
-        body = None
-        if response.status_code != 204 and response.content:
-            try:
-                body = response.json()
-            except ValueError as error:
-                raise self.bad_answer(
-                    call.method, call.path, response.status_code, "is not JSON", request_id
-                ) from error
-        return Answer(response.status_code, body, response.headers, request_id, version)
+        Many threads may be refused for the same token: it is dropped once.
+        """
+        headers = getattr(response.request, "headers", {})
+        refused = hash(headers.get("X-Auth-Token"))
+        with self._lock:
+            if self._refused is None or self._refused[0] != refused:
+                self._refused = (refused, self._invalidate())
+            return self._refused[1]
 
-    @staticmethod
-    def bad_answer(
-        method: str, path: str, status: int, what: str, request_id: str | None
-    ) -> exceptions.BadAnswer:
-        """The exception for a 2xx whose body is not what the API says."""
-        return exceptions.BadAnswer(
-            f"{method} {path} was answered {status}, but the body {what} "
-            f"[{request_id or 'no request id'}]",
-            status=status,
-            method=method,
-            url=path,
-            request_id=request_id,
-            outcome_unknown=method not in _SAFE,
-        )
+    def _invalidate(self) -> bool:
+        try:
+            return bool(self._adapter.invalidate())
+        except ksa.MissingAuthPlugin:
+            return False
 
     def _after_failure(self, failure: exceptions.ReportClientError) -> None:
         """Have the catalog fetched again when the endpoint may have moved."""
+        if isinstance(failure, exceptions.Unauthorized):
+            # The same token, should it come again, is worth another try then.
+            with self._lock:
+                self._refused = None
+            return
         if isinstance(failure, exceptions.ConnectFailed | exceptions.PlacementTimeout):
             with self._lock:
                 self._connect_failures += 1
@@ -305,35 +319,7 @@ class Transport:
         else:
             again = isinstance(failure, exceptions.EndpointMissing | exceptions.DiscoveryFailed)
         if again:
-            try:
-                self._adapter.invalidate()
-            except ksa.MissingAuthPlugin:
-                LOG.debug("There is no authentication to renew.")
-
-    def _prepare_pool(self) -> None:
-        """Size the connection pool; drop connections that a fork shares."""
-        if self._pool_ready and self._pid == os.getpid():
-            return
-        with self._lock:
-            http = self._adapter.session.session
-            if self._pid != os.getpid():
-                for mounted in http.adapters.values():
-                    mounted.close()
-                self._pid = os.getpid()
-            if not self._pool_ready:
-                for scheme in ("http://", "https://"):
-                    # One that the caller has mounted is the caller's.
-                    if type(http.adapters.get(scheme)) in _STOCK:
-                        http.mount(
-                            scheme,
-                            ksa_session.TCPKeepAliveAdapter(
-                                pool_connections=4, pool_maxsize=self._pool_size
-                            ),
-                        )
-                self._pool_ready = True
-
-
-_STOCK = (requests_adapters.HTTPAdapter, ksa_session.TCPKeepAliveAdapter)
+            self._invalidate()
 
 
 class _Request(NamedTuple):
@@ -348,41 +334,73 @@ class _Request(NamedTuple):
 
 
 class _NotAcceptable(Exception):
-    def __init__(
-        self,
-        error: exceptions.ReportClientError,
-        offered: tuple[Microversion, Microversion] | None,
-    ) -> None:
+    def __init__(self, error: exceptions.ReportClientError, offer: Offer | None) -> None:
         super().__init__(str(error))
         self.error = error
-        self.offered = offered
+        self.offer = offer
+
+    def to_error(self, call: _Request) -> exceptions.MicroversionNotSupported:
+        return not_supported(call.method, call.path, call.need, self.offer, self.error)
 
 
-def _headers(version: Microversion, has_body: bool) -> dict[str, str]:
+def _may_resend(method: str, error: BaseException) -> bool:
+    if not isinstance(error, exceptions.PlacementUnavailable):
+        return False
+    if isinstance(error, exceptions.Unauthorized | exceptions.EndpointMissing):
+        # The token and the catalog have been renewed by now: only time, or
+        # somebody, can help.
+        return False
+    return method in _SAFE or not (
+        error.outcome_unknown or isinstance(error, exceptions.BadAnswer)
+    )
+
+
+def _headers(version: Microversion, has_body: bool) -> CaseInsensitiveDict[str]:
     headers = {
         "Accept": "application/json",
         "OpenStack-API-Version": f"placement {format_microversion(version)}",
     }
     if has_body:
         headers["Content-Type"] = "application/json"
-    return headers
+    return CaseInsensitiveDict(headers)
 
 
 def _request_id(response: Any) -> str | None:
     value = response.headers.get("x-openstack-request-id")
-    return str(value) if value else None
+    return answers.readable(str(value)) if value else None
 
 
-def _range(response: Any) -> tuple[Microversion, Microversion] | None:
-    """The microversions that a 406 says are offered."""
-    body = answers.error_body(response)
-    try:
-        first = body.first if body else {}
-        return _parsed(first["min_version"]), _parsed(first["max_version"])
-    except (KeyError, ValueError, AttributeError):
+def _json(response: Any, answer: Answer) -> Any:
+    if answer.status == 204 or not response.content:
         return None
+    try:
+        return response.json()
+    except (ValueError, RecursionError) as error:
+        raise answer.bad("is not JSON") from error
 
 
-def _parsed(text: str) -> Microversion:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor)
+def _same_host(source: str, target: str) -> bool:
+    """Whether a token for one address may be shown at another."""
+    try:
+        old, new = urlsplit(source), urlsplit(target)
+        ports = old.port, new.port
+    except ValueError:
+        return False
+    if not new.hostname or old.hostname != new.hostname:
+        return False
+    return (old.scheme == new.scheme and ports[0] == ports[1]) or (
+        old.scheme == "http" and new.scheme == "https"
+    )
+
+
+def _misdirected(call: _Request, response: Any) -> exceptions.BadAnswer:
+    target = answers.readable(response.headers.get("Location") or "nowhere")
+    return exceptions.BadAnswer(
+        f"{call.method} {call.path} was answered {response.status_code}: it is redirected to "
+        f"{target}, and that is not followed: it is another host, a less safe way, or there are "
+        f"too many in a row [{_request_id(response) or 'no request id'}]",
+        status=response.status_code,
+        method=call.method,
+        url=call.path,
+        request_id=_request_id(response),
+    )

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Placement's answers hold, as checked values.
+
+A 2xx whose JSON is not what the API reference says is a `BadAnswer`: nothing
+is believed, and nothing guessed, on its account.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from reportclient.transport import Answer
+from reportclient.types import Generation, Inventory, ProviderSummary
+
+__all__ = [
+    "AspectValue",
+    "ConsumerAllocations",
+    "ProviderAllocations",
+    "ProviderListing",
+    "aggregates",
+    "consumer_allocations",
+    "inventories",
+    "listing",
+    "names",
+    "provider_allocations",
+    "resource_classes",
+    "summary",
+    "traits",
+    "usages",
+]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AspectValue(Generic[T]):
+    """The value of an aspect and the generation of the same answer.
+
+    :ivar generation: ``None`` where the answer has none: aggregates below 1.19.
+    """
+
+    value: T
+    generation: Generation | None
+
+
+class ProviderListing(NamedTuple):
+    """Providers as listed, and the listing's ``Last-Modified``.
+
+    :ivar last_modified: ``None`` below 1.15 and for a list asked for in parts.
+    """
+
+    providers: tuple[ProviderSummary, ...]
+    last_modified: str | None
+
+
+class ProviderAllocations(NamedTuple):
+    """Who holds what of a provider: consumer -> resource class -> amount."""
+
+    consumers: Mapping[str, Mapping[str, int]]
+    generation: Generation
+
+
+@dataclasses.dataclass(frozen=True)
+class ConsumerAllocations:
+    """What a consumer holds: provider UUID -> resource class -> amount.
+
+    :ivar consumer_generation: ``None`` for a consumer that is not there yet.
+    """
+
+    resources: Mapping[str, Mapping[str, int]]
+    project_id: str | None
+    user_id: str | None
+    consumer_generation: Generation | None
+
+    def without(self, providers: Container[str]) -> ConsumerAllocations:
+        """The same without what is held of some providers."""
+        left = {uuid: held for uuid, held in self.resources.items() if uuid not in providers}
+        return dataclasses.replace(self, resources=left)
+
+    def to_body(self) -> dict[str, Any]:
+        """As Placement takes it: no zero amounts, no providers without any."""
+        resources = {
+            uuid: {name: amount for name, amount in held.items() if amount}
+            for uuid, held in self.resources.items()
+        }
+        return {
+            "allocations": {uuid: {"resources": held} for uuid, held in resources.items() if held},
+            "project_id": self.project_id,
+            "user_id": self.user_id,
+            "consumer_generation": self.consumer_generation,
+        }
+
+
+# -- reading ----------------------------------------------------------------------
+
+
+def summary(answer: Answer) -> ProviderSummary:
+    """One provider, as GET, PUT and POST (1.20) answer it."""
+    with _shape(answer):
+        return _summary(answer.body)
+
+
+def listing(answer: Answer) -> list[ProviderSummary]:
+    """The providers of a list."""
+    with _shape(answer):
+        return [_summary(given) for given in _typed(answer.body["resource_providers"], list)]
+
+
+def inventories(answer: Answer) -> AspectValue[Inventory]:
+    """The inventory of a provider."""
+    with _shape(answer):
+        given = _typed(answer.body["inventories"], dict)
+        inventory = {_text(name): _numbers(record) for name, record in given.items()}
+        return AspectValue(inventory, _generation(answer))
+
+
+def aggregates(answer: Answer) -> AspectValue[frozenset[str]]:
+    """The aggregates of a provider."""
+    value = names(answer, "aggregates")
+    if answer.microversion < (1, 19):
+        return AspectValue(value, None)
+    with _shape(answer):
+        return AspectValue(value, _generation(answer))
+
+
+def traits(answer: Answer) -> AspectValue[frozenset[str]]:
+    """The traits of a provider."""
+    value = names(answer, "traits")
+    with _shape(answer):
+        return AspectValue(value, _generation(answer))
+
+
+def names(answer: Answer, key: str) -> frozenset[str]:
+    """A list of texts."""
+    with _shape(answer):
+        return frozenset(_text(name) for name in _typed(answer.body[key], list))
+
+
+def resource_classes(answer: Answer) -> frozenset[str]:
+    """The names of a list of resource classes."""
+    with _shape(answer):
+        listed = _typed(answer.body["resource_classes"], list)
+        return frozenset(_text(given["name"]) for given in listed)
+
+
+def usages(answer: Answer) -> dict[str, int]:
+    """How much of each class of a provider is in use."""
+    with _shape(answer):
+        return _amounts(answer.body["usages"])
+
+
+def provider_allocations(answer: Answer) -> ProviderAllocations:
+    """Who holds what of a provider."""
+    with _shape(answer):
+        given = _typed(answer.body["allocations"], dict)
+        consumers = {consumer: _amounts(held["resources"]) for consumer, held in given.items()}
+        return ProviderAllocations(consumers, _generation(answer))
+
+
+def consumer_allocations(answer: Answer) -> ConsumerAllocations:
+    """What a consumer holds; one that is unknown has no more than that."""
+    with _shape(answer):
+        given = _typed(answer.body["allocations"], dict)
+        return ConsumerAllocations(
+            {uuid: _amounts(part["resources"]) for uuid, part in given.items()},
+            answer.body.get("project_id"),
+            answer.body.get("user_id"),
+            answer.body.get("consumer_generation"),
+        )
+
+
+@contextlib.contextmanager
+def _shape(answer: Answer) -> Iterator[None]:
+    """Refuse a 2xx whose JSON is not what the API reference says."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise answer.bad(f"is not as the API says: {error!r}") from error
+
+
+def _summary(given: Any) -> ProviderSummary:
+    generation = given["generation"]
+    if generation is None:
+        raise TypeError("no generation")
+    parent, root = given.get("parent_provider_uuid"), given.get("root_provider_uuid")
+    return ProviderSummary(
+        _text(given["uuid"]),
+        _text(given["name"]),
+        generation,
+        None if parent is None else _text(parent),
+        None if root is None else _text(root),
+    )
+
+
+def _generation(answer: Answer) -> Generation:
+    generation: Generation | None = answer.body["resource_provider_generation"]
+    if generation is None:
+        raise TypeError("no generation")
+    return generation
+
+
+def _numbers(record: Any) -> dict[str, int | float]:
+    for field, value in _typed(record, dict).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{field} is {value!r}")
+    return dict(record)
+
+
+def _amounts(given: Any) -> dict[str, int]:
+    for name, amount in _typed(given, dict).items():
+        if type(amount) is not int:
+            raise TypeError(f"{name} is {amount!r}")
+    return dict(given)
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _text(value: Any) -> str:
+    text: str = _typed(value, str)
+    return text
