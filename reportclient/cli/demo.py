@@ -206,7 +206,7 @@ class Demo:
                 "after": reserved,
             },
         }
-        one = self._pass(client, "others write while the driver works")
+        one = self._pass(client, "others write meanwhile")
         self._expect("conflicts met", 1, one.result.conflicts)
         path = _INVENTORIES
         self._expect(

@@ -88,11 +88,15 @@ def test_two_sockets_have_children(facts):
     assert seen["race"]["provider"] != seen["uuid"]
 
 
-def test_same_facts_for_a_person(capsys):
+@pytest.mark.parametrize(("columns", "widest"), [(None, 100), ("80", 80), ("160", 160)])
+def test_same_facts_for_a_person(capsys, monkeypatch, columns, widest):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
     assert main(["demo"]) == 0
     text = capsys.readouterr().out
     assert "\x1b" not in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= widest
     for words in (
         "VCPU",
         "MEMORY_MB",
@@ -100,7 +104,7 @@ def test_same_facts_for_a_person(capsys):
         "409 PUT /resource_providers/{uuid}/inventories",
         demo.TRAIT,
         "first report",
-        "others write while the driver works",
+        "others write meanwhile",
         "All of it held",
     ):
         assert words in text
