@@ -173,3 +173,17 @@ def test_readme_names_the_commands():
     text = (ROOT / "README.md").read_text()
     assert "tools/demo" in text
     assert "tools/test" in text
+
+
+def test_hooks_and_extra_use_one_formatter():
+    """Two versions of a formatter would undo each other's work."""
+    wanted = re.search(r"^ruff(\S+)$", _metadata()["options.extras_require"]["lint"], re.M)[1]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert set(re.findall(r'"ruff([^"]+)"', hooks)) == {wanted}
+
+
+def test_architecture_names_every_room():
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition("## A pass")[0]
+    named = {name.rstrip("/") for name in re.findall(r"`([\w/]+)`", table)}
+    tops = {name.split(".")[1] for name in MODULES}
+    assert tops <= named
