@@ -36,7 +36,15 @@ __all__ = [
 
 #: Piped text has no width of its own.
 _PIPED_WIDTH = 100
-_PLAIN = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
+#: Values that say nothing; 2147483647 is Placement's default for no limit.
+_PLAIN: Mapping[str, tuple[float, ...]] = {
+    "reserved": (0,),
+    "min_unit": (1,),
+    "max_unit": (2147483647,),
+    "step_size": (1,),
+    "allocation_ratio": (1.0,),
+}
+_SIGNS = {"+": "green", "-": "red"}
 
 
 def console() -> Console:
@@ -103,7 +111,7 @@ def _details(record: Mapping[str, Any]) -> Iterator[str]:
     """The fields that say something: all but the usual values."""
     total = record.get("total")
     for field, value in record.items():
-        usual = value == total if field == "max_unit" else _PLAIN.get(field) == value
+        usual = value in _PLAIN.get(field, ()) or (field == "max_unit" and value == total)
         if field not in ("total", "resource_provider_generation") and not usual:
             yield f"{field} {value}"
 
@@ -148,7 +156,10 @@ def plan(what: Plan) -> RenderableType:
         style = {CreateProvider: "green", DeleteProvider: "red"}.get(type(operation), "yellow")
         lines.append(line(head, style))
         if isinstance(operation, WriteAspect):
-            lines += [line(f"    {difference}") for difference in operation.differences()]
+            lines += [
+                line(f"    {difference}", _SIGNS.get(difference[0], ""))
+                for difference in operation.differences()
+            ]
         elif tail:
             lines.append(line(f"    {tail}"))
     return Group(*lines)
