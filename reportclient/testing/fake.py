@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Placement for unit tests: quick, in memory, and no easier than the real one.
 
-It keeps the rules, versions and error codes of the real service (one suite of
-tests runs on both), but for ``GET /allocation_candidates``, which it answers
-501. Its generations begin and jump at random.
+It keeps the rules, microversions, error codes and error texts of the real
+service (one suite of tests compares the two), but for ``GET
+/allocation_candidates``, which it answers 501. Its generations begin and jump
+at random.
 
 With requests-mock::
 
@@ -18,62 +19,95 @@ or without: ``ReportClient(placement.adapter())``.
 from __future__ import annotations
 
 import email.utils
-import itertools
 import json as json_
+import random
 import threading
 import time
-from collections.abc import Mapping
+import uuid as uuid_
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import requests
-from keystoneauth1 import adapter as ksa_adapter
-from keystoneauth1 import session as ksa_session
-from keystoneauth1 import token_endpoint
 
-from reportclient.testing import fake_allocations, fake_routes
+from reportclient.testing import fake_allocations, fake_aspects, fake_names, fake_providers
+from reportclient.testing.fake_routes import Answer, Request, handle
 from reportclient.testing.fake_state import FakeState, Provider, Refusal
 from reportclient.testing.hooks import HookedTransport, Meddling, Reply
 from reportclient.testing.operator import Operator
+from reportclient.testing.versions import Version, as_version, version_text
 
 __all__ = ["FakePlacement"]
 
-_TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    409: "Conflict",
-    415: "Unsupported Media Type",
-    501: "Not Implemented",
+_NEWEST = (1, 39)
+#: Importing them is what adds their routes.
+_ROUTES = (fake_allocations, fake_aspects, fake_names, fake_providers)
+
+#: Title, and the phrase that every text begins with.
+_ERRORS = {
+    400: (
+        "Bad Request",
+        "The server could not comply with the request since it is either malformed or "
+        "otherwise incorrect.",
+    ),
+    404: ("Not Found", "The resource could not be found."),
+    405: ("Method Not Allowed", "The method {method} is not allowed for this resource."),
+    406: (
+        "Not Acceptable",
+        "The resource could not be generated that was acceptable to your browser (content of "
+        "type {accept}.",
+    ),
+    409: ("Conflict", "There was a conflict when trying to complete your request."),
+    415: (
+        "Unsupported Media Type",
+        "The request media type {content_type} is not supported by this server.",
+    ),
+    501: ("Not Implemented", "The fake does not know this."),
 }
-# Importing them is what adds their routes.
-assert fake_allocations  # noqa: S101
+_NO_TOKEN = {
+    "message": "This server could not verify that you are authorized to access the document "
+    "you requested. Either you supplied the wrong credentials (e.g., bad password), or your "
+    "browser does not understand how to supply the credentials required.<br /><br />\n\n\n",
+    "code": "401 Unauthorized",
+    "title": "Unauthorized",
+}
 
 
 class FakePlacement(Meddling):
     """A stateful fake of the Placement service.
 
-    :param max_microversion: play an older server: ``"1.19"``.
+    Use it as a context manager, or as it is: it needs no start.
+
+    :param max_microversion: play an older server: ``"1.19"`` or ``(1, 19)``.
     :param seed: for the generations.
+    :param clock: seconds since the epoch, for ``Last-Modified``.
+    :raises ValueError: there is no such microversion.
     """
 
     url = "http://placement.fake/placement"
 
-    def __init__(self, *, max_microversion: str = "1.39", seed: int = 0) -> None:
-        self._max = _tuple(max_microversion)
-        self._seed = seed
+    def __init__(
+        self,
+        *,
+        max_microversion: str | Version | None = None,
+        seed: int = 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._newest = as_version(max_microversion or _NEWEST, newest=_NEWEST)
+        self._seed, self._clock = seed, clock
         self._lock = threading.RLock()
-        self._ids = itertools.count(1)
-        self.state = FakeState(seed)
-        self._transport = HookedTransport(self._serve, self.url)
-        self.operator = Operator(self._serve, max_microversion)
-        self._session: ksa_session.Session | None = None
+        self._begin()
+        super().__init__(HookedTransport(self._serve, self.url))
+        self.operator = Operator(self._serve, version_text(self._newest))
 
-    def upgrade(self, max_microversion: str) -> None:
+    def _begin(self) -> None:
+        self._random = random.Random(f"ids {self._seed}")  # noqa: S311 - no secret
+        #: What it holds. To be changed by tests, under no lock.
+        self.state = FakeState(self._seed, self._clock)
+
+    def upgrade(self, max_microversion: str | Version) -> None:
         """Become a newer (or older) server; the data stays."""
-        self._max = _tuple(max_microversion)
+        self._newest = as_version(max_microversion, newest=_NEWEST)
 
     @property
     def providers(self) -> dict[str, Provider]:
@@ -99,13 +133,12 @@ class FakePlacement(Meddling):
 
     def stop(self) -> None:
         """Close what was opened."""
-        if self._session is not None:
-            self._session.session.close()
-            self._session = None
+        self.close_session()
 
     def reset(self) -> None:
         """Forget all data, hooks and records."""
-        self.state = FakeState(self._seed)
+        with self._lock:
+            self._begin()
         self.requests.clear()
         self.clear_hooks()
 
@@ -115,33 +148,20 @@ class FakePlacement(Meddling):
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
-    def session(self) -> ksa_session.Session:
-        """A keystoneauth1 session whose requests reach the fake."""
-        if self._session is None:
-            http = requests.Session()
-            http.mount("http://", self._transport)
-            self._session = ksa_session.Session(
-                auth=token_endpoint.Token(self.url, "admin"), session=http
-            )
-        return self._session
-
-    def adapter(self, **settings: Any) -> ksa_adapter.Adapter:
-        """A keystoneauth1 adapter for a `ReportClient`."""
-        return ksa_adapter.Adapter(self.session(), **{"service_type": "placement", **settings})
-
     def install(self, mocker: Any, url: str | None = None) -> str:
         """Have a `requests_mock.Mocker` answer for it.
+
+        Hooks and records are those of the fake.
 
         :param mocker: made with ``case_sensitive=True``.
         :param url: the endpoint that the code under test believes in.
         :returns: that endpoint.
         """
         base = (url or self.url).rstrip("/")
-        transport = HookedTransport(self._serve, base)
-        transport.requests, transport.hooks = self._transport.requests, self._transport.hooks
+        transport = self.transport.at(base)
 
         def answer(request: Any) -> requests.Response | None:
-            if not request.url.startswith(base):
+            if not f"{request.url.partition('?')[0]}/".startswith(f"{base}/"):
                 return None
             return transport.send(request)
 
@@ -152,86 +172,95 @@ class FakePlacement(Meddling):
 
     def _serve(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         given = {key.lower(): value for key, value in headers.items()}
-        asked = given.get("openstack-api-version", "")
-        answer = {
-            "x-openstack-request-id": f"req-fake-{next(self._ids)}",
-            "Content-Type": "application/json",
-            "Vary": "openstack-api-version",
-        }
-        version = (1, 0)
-        try:
-            if "x-auth-token" not in given and urlsplit(path).path != "/":
-                raise Refusal(401, "Authentication required")
-            version = self._version(asked)
-            answer["openstack-api-version"] = f"placement {version[0]}.{version[1]}"
-            request = _request(method, path, given, body, version)
-            with self._lock:
-                status, content, more = fake_routes.handle(self.state, request)
-            if version >= (1, 15):
-                answer["Last-Modified"] = email.utils.formatdate(time.time(), usegmt=True)
-            if content is None:
-                return Reply(status, b"", {**answer, **more})
-            return Reply(status, json_.dumps(content).encode(), {**answer, **more})
-        except Refusal as refusal:
-            return Reply(refusal.status, self._error(refusal, version, answer), answer)
+        parts = urlsplit(path)
+        with self._lock:
+            request_id = f"req-{uuid_.UUID(int=self._random.getrandbits(128), version=4)}"
+            head = {"x-openstack-request-id": request_id}
+            if "x-auth-token" not in given and parts.path != "/":
+                return _reply(401, _NO_TOKEN, head)
+            version = None
+            try:
+                version = self._version(given.get("openstack-api-version", ""))
+                head["openstack-api-version"] = f"placement {version_text(version)}"
+                if body and "content-type" not in given:
+                    raise Refusal(400, "content-type header required when content-length > 0")
+                request = Request(
+                    method,
+                    unquote(parts.path) or "/",
+                    parse_qsl(parts.query, keep_blank_values=True),
+                    body,
+                    given.get("content-type", "").partition(";")[0].strip(),
+                    version,
+                    self._newest,
+                )
+                if request.path == "/allocation_candidates":
+                    raise Refusal(501, "The fake has no allocation candidates: EmbeddedPlacement")
+                return _answered(handle(self.state, request), version, head)
+            except Refusal as refusal:
+                if refusal.allow:
+                    head["allow"] = refusal.allow
+                return _reply(
+                    refusal.status, self._error(refusal, version, method, given, head), head
+                )
 
-    def _version(self, asked: str) -> tuple[int, int]:
-        text = asked.removeprefix("placement").strip()
-        if not text:
-            return (1, 0)
-        if text == "latest":
-            return self._max
+    def _version(self, asked: str) -> Version:
+        """The microversion that a request is served at."""
+        for one in asked.split(","):
+            service, _, text = one.strip().partition(" ")
+            text = text.strip()
+            if service.lower() == "placement" and text:
+                return self._newest if text == "latest" else self._known(text)
+        return (1, 0)
+
+    def _known(self, text: str) -> Version:
         try:
-            version = _tuple(text)
-        except ValueError:
-            raise Refusal(400, f"invalid version string: {text}") from None
-        if not (1, 0) <= version <= self._max:
-            raise Refusal(406, f"Unacceptable version header: {text}")
+            version = as_version(text)
+        except ValueError as error:
+            why = f"invalid version string: {text}; {error}"
+            raise Refusal(400, f"Invalid microversion: {why}") from None
+        if not (1, 0) <= version <= self._newest:
+            raise Refusal(406, f"Invalid microversion: Unacceptable version header: {text}")
         return version
 
     def _error(
-        self, refusal: Refusal, version: tuple[int, int], answer: Mapping[str, str]
-    ) -> bytes:
+        self,
+        refusal: Refusal,
+        version: Version | None,
+        method: str,
+        given: Mapping[str, str],
+        head: Mapping[str, str],
+    ) -> Any:
+        title, start = _ERRORS[refusal.status]
+        start = start.format(
+            method=method,
+            accept=given.get("accept", "application/json"),
+            content_type=given.get("content-type"),
+        )
         error: dict[str, Any] = {
             "status": refusal.status,
-            "title": _TITLES.get(refusal.status, "Error"),
-            "detail": refusal.detail,
-            "request_id": answer["x-openstack-request-id"],
+            "title": title,
+            "detail": f"{start}\n\n {refusal.detail}  ",
+            "request_id": head["x-openstack-request-id"],
         }
-        if version >= (1, 23):
+        if version is not None and version >= (1, 23):
             error["code"] = refusal.code
-        if refusal.status == 406:
-            error |= {"max_version": f"{self._max[0]}.{self._max[1]}", "min_version": "1.0"}
-        return json_.dumps({"errors": [error]}).encode()
+        if version is None and refusal.status == 406:
+            error |= {"max_version": version_text(self._newest), "min_version": "1.0"}
+        return {"errors": [error]}
 
 
-def _request(
-    method: str, path: str, headers: Mapping[str, str], body: bytes, version: tuple[int, int]
-) -> fake_routes.Request:
-    parts = urlsplit(path)
-    content = None
-    if body:
-        if headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise Refusal(415, "The media type is not supported, use application/json")
-        try:
-            content = json_.loads(body)
-        except ValueError as error:
-            raise Refusal(400, f"Malformed JSON: {error}") from None
-    elif method in ("PUT", "POST") and not parts.path.startswith(
-        ("/traits/", "/resource_classes/")
-    ):
-        raise Refusal(415, "The media type is not supported, use application/json")
-    if parts.path == "/allocation_candidates":
-        raise Refusal(501, "The fake has no allocation candidates; use EmbeddedPlacement")
-    return fake_routes.Request(
-        method,
-        unquote(parts.path).rstrip("/") or "/",
-        parse_qsl(parts.query, keep_blank_values=True),
-        content,
-        version,
-    )
+def _answered(answer: Answer, version: Version, head: dict[str, str]) -> Reply:
+    if answer.location is not None:
+        head["Location"] = answer.location
+    if version >= (1, 15):
+        if answer.modified is not None:
+            head["Last-Modified"] = email.utils.formatdate(answer.modified, usegmt=True)
+        if answer.no_cache or answer.modified is not None:
+            head["Cache-Control"] = "no-cache"
+    return _reply(answer.status, answer.body, head)
 
 
-def _tuple(version: str) -> tuple[int, int]:
-    major, _, minor = version.partition(".")
-    return int(major), int(minor)
+def _reply(status: int, body: Any, head: dict[str, str]) -> Reply:
+    if body is None:
+        return Reply(status, b"", head)
+    return Reply(status, json_.dumps(body).encode(), {**head, "Content-Type": "application/json"})

@@ -6,17 +6,22 @@ Generations begin at random and jump at random: code that guesses them fails.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import random
+import time
 import uuid as uuid_
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import os_resource_classes
 import os_traits
 
-__all__ = ["Consumer", "FakeState", "Provider", "Refusal"]
+__all__ = ["CONCURRENT", "Consumer", "FakeState", "Provider", "Refusal", "UnknownClass"]
 
+CONCURRENT = "placement.concurrent_update"
+_UNDEFINED = "placement.undefined_code"
 _DEFAULTS: Mapping[str, int | float] = {
     "reserved": 0,
     "min_unit": 1,
@@ -24,21 +29,37 @@ _DEFAULTS: Mapping[str, int | float] = {
     "step_size": 1,
     "allocation_ratio": 1.0,
 }
-_UNDEFINED = "placement.undefined_code"
-_CONCURRENT = "placement.concurrent_update"
 
 
 class Refusal(Exception):
-    """An answer other than 2xx."""
+    """An answer other than 2xx.
 
-    def __init__(self, status: int, detail: str, code: str = _UNDEFINED) -> None:
+    :ivar detail: what the service says, without its opening phrase.
+    :ivar allow: the methods that a route has, where another was used.
+    """
+
+    def __init__(
+        self, status: int, detail: str = "", code: str = _UNDEFINED, allow: str | None = None
+    ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.code = status, detail, code
+        self.status, self.detail, self.code, self.allow = status, detail, code, allow
+
+
+class UnknownClass(Refusal):
+    """A resource class that is not there; every route words it differently."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(404, f"No such resource class {name}.")
 
 
 @dataclasses.dataclass
 class Provider:
-    """A resource provider."""
+    """A resource provider.
+
+    :ivar created: when, in seconds since the epoch.
+    :ivar updated: when its name, parent or generation last changed.
+    :ivar inventories_written: when its inventory was last written.
+    """
 
     uuid: str
     name: str
@@ -47,11 +68,22 @@ class Provider:
     inventories: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     traits: set[str] = dataclasses.field(default_factory=set)
     aggregates: set[str] = dataclasses.field(default_factory=set)
+    created: float = 0.0
+    updated: float | None = None
+    inventories_written: float = 0.0
+
+    @property
+    def modified(self) -> float:
+        """When anything of it last changed."""
+        return self.created if self.updated is None else self.updated
 
 
 @dataclasses.dataclass
 class Consumer:
-    """A consumer and what it holds: provider UUID -> class -> amount."""
+    """A consumer and what it holds: provider UUID -> class -> amount.
+
+    :ivar type: ``None`` for one that was never written at 1.38 or newer.
+    """
 
     uuid: str
     generation: int
@@ -59,33 +91,57 @@ class Consumer:
     user_id: str
     type: str | None
     held: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    modified: float = 0.0
 
 
 class FakeState:
     """Providers, consumers, traits and classes.
 
     :param seed: for the generations.
+    :param clock: seconds since the epoch, for ``Last-Modified``.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, clock: Callable[[], float] = time.time) -> None:
         self._random = random.Random(seed)  # noqa: S311 - no secret
+        self.clock = clock
         self.providers: dict[str, Provider] = {}
         self.consumers: dict[str, Consumer] = {}
-        self.traits: set[str] = set(os_traits.get_traits())
-        self.classes: set[str] = set(os_resource_classes.STANDARDS)
+        #: Trait -> when it was made.
+        self.traits: dict[str, float] = dict.fromkeys(os_traits.get_traits(), clock())
+        #: Class -> when it was made (the service does not say of standard ones).
+        self.classes: dict[str, float | None] = dict.fromkeys(os_resource_classes.STANDARDS)
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what the block did to providers and consumers if it refuses."""
+        providers, consumers = copy.deepcopy((self.providers, self.consumers))
+        try:
+            yield
+        except Refusal:
+            _restore(self.providers, providers)
+            _restore(self.consumers, consumers)
+            raise
 
     # -- generations --------------------------------------------------------------
 
-    def first_generation(self) -> int:
-        """A generation for something new."""
-        return self._random.randrange(1, 2**31)
+    def new_generation(self, former: int | None = None) -> int:
+        """A generation: somewhere else than the former one, not necessarily up."""
+        while (generation := self._random.randrange(1, 2**31)) == former:
+            pass
+        return generation
 
     def bump(self, uuid: str) -> None:
-        """Move a provider's generation: somewhere else, not necessarily up."""
+        """Move a provider's generation."""
         provider = self.providers[uuid]
-        former = provider.generation
-        while provider.generation == former:
-            provider.generation = self.first_generation()
+        provider.generation = self.new_generation(provider.generation)
+        provider.updated = self.clock()
+
+    def check_generation(self, uuid: str, generation: object, detail: str) -> Provider:
+        """The provider, if it still stands at a generation."""
+        provider = self.provider(uuid)
+        if provider.generation != generation:
+            raise Refusal(409, detail, CONCURRENT)
+        return provider
 
     # -- providers ---------------------------------------------------------------------
 
@@ -100,18 +156,38 @@ class FakeState:
     ) -> Provider:
         """Create a provider."""
         uuid = uuid or str(uuid_.uuid4())
-        if parent == uuid:
-            raise Refusal(400, "parent provider UUID cannot be the provider's own.")
-        if parent is not None and parent not in self.providers:
-            raise Refusal(400, f"parent provider UUID '{parent}' does not exist.")
-        if uuid in self.providers or self.by_name(name) is not None:
-            raise Refusal(
-                409,
-                f"Conflicting resource provider name: {name} already exists.",
-                "placement.duplicate_name",
-            )
-        self.providers[uuid] = Provider(uuid, name, self.first_generation(), parent)
+        self._check_new(name, uuid, parent)
+        self.providers[uuid] = Provider(
+            uuid, name, self.new_generation(), parent, created=self.clock()
+        )
         return self.providers[uuid]
+
+    def _check_new(self, name: str, uuid: str, parent: str | None) -> None:
+        problem = None
+        if not name:
+            problem = "name is required"
+        elif parent == uuid:
+            problem = (
+                "parent provider UUID cannot be same as UUID. Please set parent provider "
+                "UUID to None if there is no parent."
+            )
+        elif parent is not None and parent not in self.providers:
+            problem = "parent provider UUID does not exist."
+        if problem:
+            why = f"Object action create failed because: {problem}"
+            raise Refusal(400, f'Unable to create resource provider "{name}", {uuid}: {why}')
+        # Where both are taken, the text depends on the database: SQLite's.
+        for what, value, taken in (
+            ("name", name, self.by_name(name) is not None),
+            ("uuid", uuid, uuid in self.providers),
+        ):
+            if taken:
+                raise self._duplicate(f"{what}: {value}")
+
+    @staticmethod
+    def _duplicate(what: str) -> Refusal:
+        detail = f"Conflicting resource provider {what} already exists."
+        return Refusal(409, detail, "placement.duplicate_name")
 
     def by_name(self, name: str) -> Provider | None:
         """The provider that has a name."""
@@ -131,30 +207,34 @@ class FakeState:
         return found
 
     def update_provider(self, uuid: str, changes: Mapping[str, Any], *, may_move: bool) -> None:
-        """Rename or move a provider."""
+        """Rename or move a provider. Its generation stays."""
         provider = self.provider(uuid)
         parent = changes.get("parent", provider.parent)
-        name = changes.get("name", provider.name)
-        if parent != provider.parent:
-            if provider.parent is not None and not may_move:
-                what = "un-parenting" if parent is None else "re-parenting"
-                raise Refusal(400, f"Unable to save resource provider: {what} is not allowed")
-            if parent is not None and parent not in self.providers:
-                raise Refusal(400, f"parent provider UUID {parent} does not exist.")
-            if parent is not None and parent in self.below(uuid):
-                raise Refusal(400, "creating loop in the provider tree is not allowed.")
+        name = changes["name"]
+        if problem := self._why_not_move(provider, parent, may_move=may_move):
+            raise Refusal(400, f"Unable to save resource provider {uuid}: Object action {problem}")
         holder = self.by_name(name)
         if holder is not None and holder.uuid != uuid:
-            raise Refusal(
-                409,
-                f"Conflicting resource provider name: {name} already exists.",
-                "placement.duplicate_name",
-            )
+            raise self._duplicate(name)
+        if (name, parent) != (provider.name, provider.parent):
+            provider.updated = self.clock()
         provider.name, provider.parent = name, parent
+
+    def _why_not_move(
+        self, provider: Provider, parent: str | None, *, may_move: bool
+    ) -> str | None:
+        if parent is not None and parent not in self.providers:
+            return "create failed because: parent provider UUID does not exist."
+        if parent != provider.parent and provider.parent is not None and not may_move:
+            what = "un-parenting" if parent is None else "re-parenting"
+            return f"update failed because: {what} a provider is not currently allowed."
+        if parent is not None and parent in self.below(provider.uuid):
+            return "update failed because: creating loop in the provider tree is not allowed."
+        return None
 
     def delete_provider(self, uuid: str) -> None:
         """Delete a provider that nobody uses."""
-        provider = self.provider(uuid)
+        self.provider(uuid)
         if any(child.parent == uuid for child in self.providers.values()):
             raise Refusal(
                 409,
@@ -168,161 +248,103 @@ class FakeState:
                 f"Unable to delete resource provider {uuid}: Resource provider has allocations.",
                 "placement.resource_provider.inuse",
             )
-        del self.providers[provider.uuid]
+        del self.providers[uuid]
 
     # -- aspects -------------------------------------------------------------------------
 
-    def check_generation(self, uuid: str, generation: object) -> Provider:
-        """The provider, if it still stands at a generation."""
-        provider = self.provider(uuid)
-        if provider.generation != generation:
-            raise Refusal(409, "resource provider generation conflict", _CONCURRENT)
-        return provider
+    def complete(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """An inventory record with every field."""
+        return {**_DEFAULTS, **record}
 
-    def check_inventories(
-        self, inventories: Mapping[str, Mapping[str, Any]], *, full_reserve: bool
-    ) -> dict[str, dict[str, Any]]:
-        """Inventories with all fields; refuses what the service refuses."""
-        for name, record in inventories.items():
-            if name not in self.classes:
-                raise Refusal(400, f"Unknown resource class in inventory: No such class {name}.")
-            reserved = record.get("reserved", 0)
-            if reserved > record["total"] or (reserved == record["total"] and not full_reserve):
-                raise Refusal(400, f"Invalid inventory for '{name}': reserved is too much.")
-        return {name: {**_DEFAULTS, **record} for name, record in inventories.items()}
+    def set_inventories(self, uuid: str, inventories: Mapping[str, dict[str, Any]]) -> None:
+        """Replace a provider's inventory (records with every field).
 
-    def set_inventories(self, uuid: str, inventories: dict[str, dict[str, Any]]) -> None:
-        """Replace a provider's inventory."""
+        :raises UnknownClass: a class is not there.
+        :raises Refusal: 409, a class that is in use would go.
+        """
         provider = self.provider(uuid)
+        for name in inventories:
+            self.check_class(name)
         used = self.usages(uuid)
-        for name in provider.inventories.keys() - inventories.keys():
-            if used.get(name):
-                raise Refusal(
-                    409,
-                    f"Inventory for '{name}' on resource provider '{uuid}' in use.",
-                    "placement.inventory.inuse",
-                )
-        provider.inventories = inventories
+        gone = [n for n in self.classes if n in provider.inventories and n not in inventories]
+        if in_use := [name for name in gone if used[name]]:
+            names = ", ".join(in_use)
+            raise Refusal(
+                409,
+                f"Inventory for '{names}' on resource provider '{uuid}' in use.",
+                "placement.inventory.inuse",
+            )
+        provider.inventories = {name: dict(record) for name, record in inventories.items()}
+        provider.inventories_written = self.clock()
         self.bump(uuid)
+
+    def set_aggregates(self, uuid: str, aggregates: Iterable[str], *, bump: bool) -> None:
+        """Replace a provider's aggregates."""
+        self.provider(uuid).aggregates = set(aggregates)
+        if bump:
+            self.bump(uuid)
 
     def set_traits(self, uuid: str, traits: Iterable[str]) -> None:
         """Replace a provider's traits; the same ones do not move its generation."""
         provider = self.provider(uuid)
         wanted = set(traits)
-        if missing := wanted - self.traits:
+        if missing := wanted - self.traits.keys():
             raise Refusal(400, f"No such trait {', '.join(sorted(missing))}")
         if wanted != provider.traits:
             provider.traits = wanted
             self.bump(uuid)
 
     def usages(self, uuid: str) -> dict[str, int]:
-        """How much of each class is in use."""
+        """How much of each class of a provider's inventory is in use."""
         used = dict.fromkeys(self.provider(uuid).inventories, 0)
         for consumer in self.consumers.values():
             for name, amount in consumer.held.get(uuid, {}).items():
                 used[name] = used.get(name, 0) + amount
         return used
 
-    # -- allocations -----------------------------------------------------------------------
+    # -- names -----------------------------------------------------------------------------
 
-    def check_consumer(self, uuid: str, generation: object) -> None:
-        """Refuse an outdated consumer generation; ``None``: must be new."""
-        known = self.consumers.get(uuid)
-        there = known.generation if known else None
-        if there != generation:
-            raise Refusal(
-                409,
-                f"consumer generation conflict - expected {there} but got {generation}",
-                _CONCURRENT,
-            )
+    def check_class(self, name: str) -> None:
+        """Refuse a resource class that is not there."""
+        if name not in self.classes:
+            raise UnknownClass(name)
 
-    def check_allocations(self, wanted: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
-        """Refuse what does not fit beside all other consumers."""
-        for consumer, held in wanted.items():
-            for uuid in held:
-                if uuid not in self.providers:
-                    self._remember_phantom(consumer)
-                    raise Refusal(
-                        400, f"Allocation for resource provider '{uuid}' that does not exist."
-                    )
-        for _, name in _classes_of(wanted):
-            if name not in self.classes:
-                raise Refusal(400, f"No such resource class {name}.")
-        for uuid, name in _classes_of(wanted):
-            others = sum(
-                other.held.get(uuid, {}).get(name, 0)
-                for other in self.consumers.values()
-                if other.uuid not in wanted
-            )
-            amounts = [held[uuid][name] for held in wanted.values() if name in held.get(uuid, {})]
-            self._check_capacity(uuid, name, others, amounts)
+    def rename_class(self, former: str, name: str) -> None:
+        """Give a custom class another name, wherever it is used."""
+        self.classes = {name if key == former else key: at for key, at in self.classes.items()}
+        for provider in self.providers.values():
+            _rename(provider.inventories, former, name)
+        for consumer in self.consumers.values():
+            for held in consumer.held.values():
+                _rename(held, former, name)
 
-    def _check_capacity(self, uuid: str, name: str, others: int, amounts: list[int]) -> None:
-        record = self.providers[uuid].inventories.get(name)
-        if record is None:
-            raise Refusal(409, f"Unable to allocate inventory: no inventory of {name} on {uuid}")
-        capacity = int((record["total"] - record["reserved"]) * record["allocation_ratio"])
-        for amount in amounts:
-            if (
-                amount < record["min_unit"]
-                or amount > record["max_unit"]
-                or amount % record["step_size"]
-            ):
-                raise Refusal(409, f"Unable to allocate inventory: {name} violates constraints")
-        if others + sum(amounts) > capacity:
-            raise Refusal(
-                409,
-                f"Unable to allocate inventory: {name} on {uuid}. The requested amount "
-                "would exceed the capacity.",
-            )
+    def delete_class(self, name: str) -> None:
+        """Delete a custom class that no inventory has."""
+        self.check_class(name)
+        start = "Error in delete resource class: Cannot delete"
+        if not name.startswith("CUSTOM_"):
+            raise Refusal(400, f"{start} standard resource class {name}.")
+        if any(name in provider.inventories for provider in self.providers.values()):
+            raise Refusal(409, f"{start} resource class {name}. Class is in use in inventory.")
+        del self.classes[name]
 
-    def store_allocations(
-        self,
-        uuid: str,
-        held: Mapping[str, Mapping[str, int]],
-        *,
-        project_id: str,
-        user_id: str,
-        type_: str | None,
-    ) -> None:
-        """Replace what a consumer holds; nothing: the consumer goes away."""
-        known = self.consumers.get(uuid)
-        for provider in held:
-            self.bump(provider)
-        if not held:
-            if known is not None and known.held:
-                del self.consumers[uuid]
-            else:
-                self._remember_phantom(uuid)
-            return
-        kept = known.type if known and type_ is None else type_
-        self.consumers[uuid] = Consumer(
-            uuid,
-            self._next(known.generation if known else None),
-            project_id,
-            user_id,
-            kept,
-            {provider: dict(resources) for provider, resources in held.items()},
-        )
-
-    def _remember_phantom(self, uuid: str) -> None:
-        """The service keeps a consumer that never came to hold anything (LP 1778576)."""
-        if uuid not in self.consumers:
-            self.consumers[uuid] = Consumer(uuid, self.first_generation(), "", "", None)
-
-    def _next(self, former: int | None) -> int:
-        while (generation := self.first_generation()) == former:
-            pass
-        return generation
+    def delete_trait(self, name: str) -> None:
+        """Delete a custom trait that no provider has."""
+        if name not in self.traits:
+            raise Refusal(404, f"No such trait(s): {name}.")
+        if not name.startswith("CUSTOM_"):
+            raise Refusal(400, f"Cannot delete standard trait {name}.")
+        if any(name in provider.traits for provider in self.providers.values()):
+            raise Refusal(409, f"The trait {name} is in use by a resource provider.")
+        del self.traits[name]
 
 
-def _classes_of(
-    wanted: Mapping[str, Mapping[str, Mapping[str, int]]],
-) -> Iterator[tuple[str, str]]:
-    seen = dict.fromkeys(
-        (uuid, name)
-        for held in wanted.values()
-        for uuid, resources in held.items()
-        for name in resources
-    )
-    yield from seen
+def _restore(now: dict[str, Any], before: dict[str, Any]) -> None:
+    """Put back what was there; objects that somebody holds stay the same ones."""
+    for uuid, kept in before.items():
+        vars(now.setdefault(uuid, kept)).update(vars(kept))
+
+
+def _rename(mapping: dict[str, Any], former: str, name: str) -> None:
+    if former in mapping:
+        mapping[name] = mapping.pop(former)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json as json_
 import uuid as uuid_
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reportclient.testing.hooks import Reply
+from reportclient.testing.hooks import Service
+from reportclient.testing.versions import as_version
 
 __all__ = ["Operator"]
 
@@ -28,7 +29,7 @@ class Operator:
 
     def __init__(
         self,
-        service: Callable[[str, str, Mapping[str, str], bytes], Reply],
+        service: Service,
         version: str = "1.39",
     ) -> None:
         self._service = service
@@ -122,7 +123,7 @@ class Operator:
 
     def set_aggregates(self, uuid: str, aggregates: Iterable[str]) -> None:
         """Write all aggregates of a provider."""
-        if _tuple(self._version) < (1, 19):
+        if as_version(self._version) < (1, 19):
             self.call("PUT", f"/resource_providers/{uuid}/aggregates", sorted(aggregates))
         else:
             self._put(uuid, "aggregates", {"aggregates": sorted(aggregates)})
@@ -151,7 +152,7 @@ class Operator:
             "user_id": user_id,
             "consumer_generation": there.get("consumer_generation"),
         }
-        if _tuple(self._version) >= (1, 38):
+        if as_version(self._version) >= (1, 38):
             body["consumer_type"] = "INSTANCE"
         self.call("PUT", f"/allocations/{consumer}", body)
 
@@ -159,7 +160,3 @@ class Operator:
         path = f"/resource_providers/{uuid}"
         generation = self.call("GET", path)["generation"]
         self.call("PUT", f"{path}/{aspect}", {**body, "resource_provider_generation": generation})
-
-
-def _tuple(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
