@@ -22,7 +22,7 @@ import dataclasses
 import os
 import threading
 import uuid as uuid_
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import os_traits
@@ -36,15 +36,30 @@ __all__ = ["ProviderSubTree", "ProviderTree", "TreeSnapshot", "provider_uuid"]
 
 # One lock for all trees, as in nova: it is only ever held for pure computing,
 # and trees without a lock of their own can be copied and pickled as they are.
+# Look-ups take it too: a state is changed in place, and a reader must not meet
+# a provider that has lost its old name and has not got the new one.
 _lock = threading.RLock()
 
 
-def _renew_lock() -> None:
+def _before_fork() -> None:
+    # The child gets the memory as it is, so nobody may be halfway in a tree.
+    _lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)
 
 
 def provider_uuid(namespace: str | uuid_.UUID, *parts: str) -> str:
@@ -143,7 +158,8 @@ class ProviderTree:
     def roots(self) -> list[ProviderData]:
         """The providers without a parent, as `data` gives them."""
         with _lock:
-            return [_data(self._state._records[root]) for root in self._state._roots]
+            records = [self._state._records[root] for root in self._state._roots]
+        return [_data(record) for record in records]
 
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
         """UUIDs of a provider and all below it (or of all), parents first.
@@ -164,7 +180,8 @@ class ProviderTree:
 
     def exists(self, name_or_uuid: str) -> bool:
         """Whether the tree has such a provider."""
-        return self._state.find(name_or_uuid) is not None
+        with _lock:
+            return self._state.find(name_or_uuid) is not None
 
     def data(self, name_or_uuid: str) -> ProviderData:
         """An independent copy of all that the tree says of a provider.
@@ -188,7 +205,7 @@ class ProviderTree:
             parents form a ring. Nothing has changed then.
         """
         coming = {}
-        for given in provider_dicts:
+        for given in provider_dicts or ():
             parent = given.get("parent_provider_uuid")
             record = ProviderRecord(
                 uuid_or_text(given["uuid"]),
@@ -201,37 +218,30 @@ class ProviderTree:
             return
         with _lock:
             known = self._state._records
-            missing = {
-                record.parent_uuid
-                for record in coming.values()
-                if record.parent_uuid is not None
-                and record.parent_uuid not in coming
-                and record.parent_uuid not in known
-            }
-            if missing:
-                raise ValueError(
-                    "The following parents were not found: " + ", ".join(sorted(missing))
-                )
+            _check_parents(coming, known)
             state = self._state.clone()
             for uuid in coming:
                 if uuid in state._records:
                     state.remove(uuid)
-            for record in _parents_first(coming):
-                if record.parent_uuid is not None and record.parent_uuid not in state._records:
+            # In the order given, so that siblings stand as they do in nova.
+            for record in coming.values():
+                parent = record.parent_uuid
+                if parent is not None and parent not in coming and parent not in state._records:
                     raise ValueError(
-                        f"Provider {record.uuid} was to be put under {record.parent_uuid}, "
+                        f"Provider {record.uuid} was to be put under {parent}, "
                         "which is replaced without being in the iterable."
                     )
                 state.insert(record)
             self._state, self._writable = state, True
 
-    def new_root(self, name: str, uuid: str, generation: Generation | None = None) -> str:
+    def new_root(self, name: str, uuid: str | None, generation: Generation | None = None) -> str:
         """Add a provider without a parent.
 
+        :param uuid: ``None`` makes a random one, as in nova.
         :returns: its UUID.
         :raises ValueError: another provider has the UUID or the name.
         """
-        return self._add(ProviderRecord(uuid_or_text(uuid), name, None, generation))
+        return self._add(ProviderRecord(_own_uuid(uuid), name, None, generation))
 
     def new_child(
         self,
@@ -250,8 +260,8 @@ class ProviderTree:
             the UUID or the name.
         """
         with _lock:
-            own = uuid_or_text(uuid) if uuid is not None else str(uuid_.uuid4())
-            return self._add(ProviderRecord(own, name, self._find(parent).uuid, generation))
+            above = self._find(parent).uuid
+            return self._add(ProviderRecord(_own_uuid(uuid), name, above, generation))
 
     def remove(self, name_or_uuid: str) -> None:
         """Take a provider and all below it out of the tree.
@@ -266,16 +276,16 @@ class ProviderTree:
         """Give a provider another name.
 
         :raises ValueError: there is no such provider, or another one has the
-            name.
+            name (or has it for a UUID).
         """
         with _lock:
             found = self._find(name_or_uuid)
             if found.name == new_name:
                 return
-            holder = self._state._by_name.get(new_name)
-            if holder is not None:
+            holder = self._state.find(new_name)
+            if holder is not None and holder.uuid != found.uuid:
                 raise ValueError(
-                    f"The name {new_name!r}, wanted for {found.uuid}, belongs to {holder}."
+                    f"The name {new_name!r}, wanted for {found.uuid}, belongs to {holder.uuid}."
                 )
             self._own_state().rename(found.uuid, new_name)
 
@@ -291,7 +301,7 @@ class ProviderTree:
             parent = None if new_parent is None else self._find(new_parent).uuid
             if parent == found.parent_uuid:
                 return
-            if parent is not None and parent in self._state.top_down(found.uuid):
+            if parent is not None and self._is_at_or_below(parent, found.uuid):
                 raise ValueError(
                     f"Provider {found.name!r} ({found.uuid}) cannot be moved under {parent}, "
                     "which is itself or below it: that would be a ring."
@@ -311,9 +321,12 @@ class ProviderTree:
             if found.parent_uuid is not None:
                 raise ValueError(f"Provider {name_or_uuid} is not a root provider")
             new = ProviderSubTree(name_or_uuid)
-            new._state = _part(self._state, found.uuid)
+            new._state, new._writable = _part(self._state, found.uuid), False
+            if new._state is self._state:
+                self._writable = False
             if self._base is not None:
-                new._base = _part(self._base, found.uuid)
+                unchanged = self._base is self._state
+                new._base = new._state if unchanged else _part(self._base, found.uuid)
             return new
 
     # -- inventory ---------------------------------------------------------------
@@ -398,15 +411,21 @@ class ProviderTree:
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits to a provider; those that it has are no error.
 
-        :raises ValueError: there is no such provider.
+        :raises ValueError: there is no such provider (unless no trait is
+            given: that is nothing to do, as in nova).
         """
+        if not traits:
+            return
         self._change_set(name_or_uuid, "traits", add=frozenset(traits))
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Take traits from a provider; those that it lacks are no error.
 
-        :raises ValueError: there is no such provider.
+        :raises ValueError: there is no such provider (unless no trait is
+            given: that is nothing to do, as in nova).
         """
+        if not traits:
+            return
         self._change_set(name_or_uuid, "traits", remove=frozenset(traits))
 
     # -- aggregates -------------------------------------------------------------------
@@ -483,18 +502,23 @@ class ProviderTree:
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """A tree from what `to_dict` made; it has no base.
 
-        :raises InvalidProviderTree: it is not of that shape.
+        :raises InvalidProviderTree: it is not of that shape, a parent is not
+            in it, parents form a ring, or a name or UUID is there twice.
         """
-        tree = cls.__new__(cls)
-        ProviderTree.__init__(tree)
         try:
-            records = [_from_dict(given) for given in content["providers"]]
-            tree._state = TreeSnapshot.build(records)
+            records: dict[str, ProviderRecord] = {}
+            for given in content["providers"]:
+                record = _from_dict(given)
+                if record.uuid in records:
+                    raise ValueError(f"provider {record.uuid} is there twice")
+                records[record.uuid] = record
+            _check_parents(records, ())
+            snapshot = TreeSnapshot.build(records.values())
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise exceptions.InvalidProviderTree(
                 f"This is not a provider tree: {error!r}", field="providers", value=content
             ) from error
-        return tree
+        return cls.from_snapshot(snapshot)
 
     def render(self) -> str:
         """The tree as text, one provider a line and what it has below it."""
@@ -510,7 +534,8 @@ class ProviderTree:
     # -- inside ---------------------------------------------------------------------------
 
     def _find(self, name_or_uuid: str) -> ProviderRecord:
-        found = self._state.find(name_or_uuid)
+        with _lock:
+            found = self._state.find(name_or_uuid)
         if found is None:
             raise ValueError(f"No such provider {name_or_uuid}")
         return found
@@ -519,6 +544,11 @@ class ProviderTree:
         if not self._writable:
             self._state, self._writable = self._state.clone(), True
         return self._state
+
+    def _is_at_or_below(self, uuid: str | None, top: str) -> bool:
+        while uuid is not None and uuid != top:
+            uuid = self._state._records[uuid].parent_uuid
+        return uuid == top
 
     def _add(self, record: ProviderRecord) -> str:
         with _lock:
@@ -560,8 +590,13 @@ class ProviderTree:
         remove: frozenset[str] = frozenset(),
     ) -> None:
         with _lock:
-            there = getattr(self._find(name_or_uuid), field) or frozenset()
-            self._update_set(name_or_uuid, field, (there | add) - remove, None)
+            found = self._find(name_or_uuid)
+            there = getattr(found, field) or frozenset()
+            new = (there | add) - remove
+            # Unlike an update, this says nothing about the set as a whole: one
+            # that was never set is not made an empty one.
+            if new != there:
+                self._store(found, None, **{field: new})
 
 
 class ProviderSubTree(ProviderTree):
@@ -573,6 +608,19 @@ class ProviderSubTree(ProviderTree):
     def __init__(self, scope_rp_uuid: str) -> None:
         super().__init__()
         self._scope_rp_uuid = scope_rp_uuid
+
+    @classmethod
+    def from_snapshot(cls, snapshot: TreeSnapshot, base: TreeSnapshot | None = None) -> Self:
+        """A subtree that begins as the snapshot.
+
+        :raises ValueError: it has not one root (sharing providers aside).
+        """
+        own = [root for root in snapshot.roots if not snapshot.records[root].sharing]
+        if len(own) != 1:
+            raise ValueError(f"A subtree has one root, not {len(own)}.")
+        tree = super().from_snapshot(snapshot, base)
+        tree._scope_rp_uuid = own[0]
+        return tree
 
     @classmethod
     def scoped(cls, scope_rp_uuid: str, tree: ProviderTree) -> ProviderSubTree:
@@ -601,8 +649,14 @@ def _data(record: ProviderRecord) -> ProviderData:
 
 
 def _copied(fields: Any) -> Any:
-    # What is no mapping is refused when it is flushed, with its name and value.
-    return dict(fields) if isinstance(fields, Mapping) else copy.deepcopy(fields)
+    # What is no mapping of numbers is refused when it is flushed, with its name
+    # and value; until then it is kept, and like the rest it is nobody else's.
+    if not isinstance(fields, Mapping):
+        return copy.deepcopy(fields)
+    return {
+        field: value if isinstance(value, int | float) else copy.deepcopy(value)
+        for field, value in fields.items()
+    }
 
 
 def _inventory_changed(old: Inventory, new: Inventory) -> bool:
@@ -622,27 +676,39 @@ def _inventory_changed(old: Inventory, new: Inventory) -> bool:
     return False
 
 
+def _own_uuid(uuid: str | None) -> str:
+    return str(uuid_.uuid4()) if uuid is None else uuid_or_text(uuid)
+
+
 def _part(state: TreeSnapshot, root: str) -> TreeSnapshot:
+    if state.roots == (root,):
+        return state
     if root not in state.records:
         return TreeSnapshot()
     return TreeSnapshot.build([state.records[uuid] for uuid in state.top_down(root)])
 
 
-def _parents_first(coming: Mapping[str, ProviderRecord]) -> Iterator[ProviderRecord]:
-    """The records, each after its parent; refuses rings."""
+def _check_parents(coming: Mapping[str, ProviderRecord], known: Container[str]) -> None:
+    """Refuse parents that are nowhere, and rings."""
+    missing = {
+        record.parent_uuid
+        for record in coming.values()
+        if record.parent_uuid is not None
+        and record.parent_uuid not in coming
+        and record.parent_uuid not in known
+    }
+    if missing:
+        raise ValueError("The following parents were not found: " + ", ".join(sorted(missing)))
     done: set[str] = set()
     for record in coming.values():
-        path: list[ProviderRecord] = []
+        path: dict[str, None] = {}
         current: ProviderRecord | None = record
         while current is not None and current.uuid not in done:
-            if current in path:
-                ring = ", ".join(found.uuid for found in path)
-                raise ValueError(f"The parents of the following form a ring: {ring}")
-            path.append(current)
+            if current.uuid in path:
+                raise ValueError(f"The parents of the following form a ring: {', '.join(path)}")
+            path[current.uuid] = None
             current = coming.get(current.parent_uuid or "")
-        for found in reversed(path):
-            done.add(found.uuid)
-            yield found
+        done.update(path)
 
 
 def _to_dict(record: ProviderRecord) -> dict[str, Any]:
@@ -665,16 +731,27 @@ def _to_dict(record: ProviderRecord) -> dict[str, Any]:
 
 def _from_dict(given: Mapping[str, Any]) -> ProviderRecord:
     parent, inventory = given.get("parent_provider_uuid"), given.get("inventory")
+    for field in ("uuid", "name"):
+        if not isinstance(given[field], str):
+            raise TypeError(f"the {field} {given[field]!r} is not a text")
+    aggregates = _members(given, "aggregates")
     return ProviderRecord(
         uuid_or_text(given["uuid"]),
-        str(given["name"]),
+        given["name"],
         None if parent is None else uuid_or_text(parent),
         given.get("generation"),
         None if inventory is None else {name: dict(r) for name, r in inventory.items()},
-        None if given.get("traits") is None else frozenset(given["traits"]),
-        None if given.get("aggregates") is None else frozenset(given["aggregates"]),
+        _members(given, "traits"),
+        None if aggregates is None else frozenset(map(uuid_or_text, aggregates)),
         sharing=bool(given.get("sharing", False)),
     )
+
+
+def _members(given: Mapping[str, Any], field: str) -> frozenset[str] | None:
+    members = given.get(field)
+    if isinstance(members, str) or not isinstance(members, Iterable | None):
+        raise TypeError(f"the {field} {members!r} are not a list")
+    return None if members is None else frozenset(members)
 
 
 def _render(state: TreeSnapshot, uuid: str, lead: str, below: str) -> Iterator[str]:
