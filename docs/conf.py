@@ -3,18 +3,29 @@
 
 import importlib.metadata
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
 
 project = "reportclient"
 copyright = "the reportclient authors, Apache-2.0"
 release = version = importlib.metadata.version("reportclient")
 
-extensions = [
-    "myst_parser",
-    "openstackdocstheme",
-    "reno.sphinxext",
-    "sphinx.ext.autodoc",
-]
+extensions = ["myst_parser", "openstackdocstheme", "sphinx.ext.autodoc"]
+# reno dates notes by the history, which a shallow clone or a plain copy lacks.
+shallow = subprocess.run(
+    ["git", "rev-parse", "--is-shallow-repository"],
+    capture_output=True,
+    text=True,
+    check=False,
+    cwd=Path(__file__).parent,
+)
+has_history = shallow.stdout.strip() == "false"
+if has_history:
+    extensions.append("reno.sphinxext")
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build"]
 html_theme = "openstackdocs"
@@ -37,6 +48,14 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing"]
 
 
+class NoHistory(Directive):
+    """In place of reno's directive."""
+
+    def run(self) -> list[nodes.Node]:
+        """Say where the notes are."""
+        return [nodes.paragraph(text="The notes are in releasenotes/notes.")]
+
+
 def setup(app: Any) -> None:
     """Join long names of fields.
 
@@ -54,4 +73,6 @@ def setup(app: Any) -> None:
             else:
                 at += 1
 
+    if not has_history:
+        app.add_directive("release-notes", NoHistory)
     app.connect("autodoc-process-docstring", join)
