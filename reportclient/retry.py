@@ -42,7 +42,11 @@ class RetryPolicy:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             lowest = 1 if field.name == "attempts" else 0
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < lowest:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not value >= lowest
+            ):
                 raise ValueError(f"{field.name} is {value!r}, which is not {lowest} or more")
 
     def delay(self, attempt: int, error: BaseException | None, random: float) -> float:

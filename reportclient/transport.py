@@ -228,8 +228,8 @@ class Transport:
         for _ in range(_REDIRECTS):
             if response.status_code not in _REDIRECT_STATUSES:
                 return response
-            target = urljoin(response.url or "", response.headers.get("Location") or "")
-            if not _same_host(response.url or "", target):
+            target = _target(response)
+            if target is None:
                 break
             # The query is in the new address.
             response = self._authorised(call._replace(params=None), version, target)
@@ -379,18 +379,23 @@ def _json(response: Any, answer: Answer) -> Any:
         raise answer.bad("is not JSON") from error
 
 
-def _same_host(source: str, target: str) -> bool:
-    """Whether a token for one address may be shown at another."""
+def _target(response: Any) -> str | None:
+    """Where a redirect leads, if the token may be shown there."""
+    source, location = response.url or "", response.headers.get("Location")
+    if not location:
+        return None
     try:
+        target = urljoin(source, location)
         old, new = urlsplit(source), urlsplit(target)
-        ports = old.port, new.port
+        same_port = old.port == new.port
     except ValueError:
-        return False
-    if not new.hostname or old.hostname != new.hostname:
-        return False
-    return (old.scheme == new.scheme and ports[0] == ports[1]) or (
+        return None
+    if old.hostname != new.hostname:
+        return None
+    same = (old.scheme == new.scheme and same_port) or (
         old.scheme == "http" and new.scheme == "https"
     )
+    return target if same else None
 
 
 def _misdirected(call: _Request, response: Any) -> exceptions.BadAnswer:

@@ -21,14 +21,14 @@ from reportclient.answers import readable, retry_after
 __all__ = ["EXPECTED", "no_answer"]
 
 #: What keystoneauth1, requests and urllib3 raise. (requests answers a missing
-#: CA bundle with a bare OSError, keystoneauth1 odd version settings with a
-#: ValueError.)
+#: CA bundle with a bare OSError, and an odd ``Location`` of an answer with a
+#: ValueError, as keystoneauth1 does odd version settings.)
 EXPECTED = (
     ksa.ClientException,
-    ksa.ImpliedVersionMismatch,
     rq.RequestException,
     urllib3.exceptions.HTTPError,
     OSError,
+    ValueError,
 )
 
 _Kind = type[exceptions.ReportClientError]
@@ -119,6 +119,8 @@ def _classify(error: Exception) -> tuple[_Kind, bool]:
             return kind, not _before_sending(error)
     if isinstance(original, OSError) and not isinstance(original, rq.RequestException):
         return _bare_os_error(original)
+    if isinstance(error, ValueError) and not isinstance(error, rq.RequestException):
+        return exceptions.BadAnswer, True
     return exceptions.ConnectFailed, not _before_sending(error)
 
 
