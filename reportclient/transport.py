@@ -353,9 +353,7 @@ def _may_resend(safe: bool, error: BaseException) -> bool:
         # The token and the catalog have been renewed by now: only time, or
         # somebody, can help.
         return False
-    return safe or not (
-        error.outcome_unknown or isinstance(error, exceptions.BadAnswer)
-    )
+    return safe or not (error.outcome_unknown or isinstance(error, exceptions.BadAnswer))
 
 
 def _headers(version: Microversion, has_body: bool) -> CaseInsensitiveDict[str]:

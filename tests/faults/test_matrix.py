@@ -234,15 +234,16 @@ def strike(kind, one, fault, nth, wanted):
     with kind() as placement:
         run = Run(placement, one)
         FAULTS[fault](placement, nth)
+        failure = None
         try:
             run.go()
-            survived = True
         except exceptions.ReportClientError as error:
-            survived = False
-            assert str(error), "says what went wrong"
-            assert fault not in SURVIVED, f"should have survived: {error!r}"
-        if survived:
+            failure = error
+        if failure is None:
             assert run.state() == wanted, "succeeded, and it is not so"
+        else:
+            assert str(failure), "says what went wrong"
+            assert fault not in SURVIVED, f"should have survived: {failure!r}"
         placement.clear_hooks()
         placement.requests.clear()
         result = run.go()
