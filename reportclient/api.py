@@ -366,7 +366,8 @@ class PlacementAPI:
         :raises TraitCreationFailed: Placement refused.
         """
         with self._failing(exceptions.TraitCreationFailed, f"create trait {name}"):
-            return self._send("PUT", _named("traits", name), _CODES, (1, 6)).status == 201
+            path = _named("traits", name)
+            return self._send("PUT", path, _CODES, (1, 6), idempotent=True).status == 201
 
     def delete_trait(self, name: str) -> None:
         """Delete a custom trait.
@@ -396,7 +397,8 @@ class PlacementAPI:
             if self.transport.offers((1, 7)):
                 try:
                     path = _named("resource_classes", name)
-                    return self._send("PUT", path, _CODES, (1, 7)).status == 201
+                    answer = self._send("PUT", path, _CODES, (1, 7), idempotent=True)
+                    return answer.status == 201
                 except exceptions.MicroversionNotSupported:
                     if self.transport.offers((1, 7)):
                         raise
@@ -495,7 +497,14 @@ class PlacementAPI:
         return self._send("GET", path, want, need)
 
     def _send(
-        self, method: str, path: str, want: Microversion, need: Microversion, body: Any = None
+        self,
+        method: str,
+        path: str,
+        want: Microversion,
+        need: Microversion,
+        body: Any = None,
+        *,
+        idempotent: bool = False,
     ) -> Answer:
         return self.transport.request(
             method,
@@ -505,6 +514,7 @@ class PlacementAPI:
             json=body,
             global_request_id=self.global_request_id,
             log=self.log,
+            idempotent=idempotent,
         )
 
     @contextlib.contextmanager

@@ -140,6 +140,7 @@ class Transport:
         params: Any = None,
         global_request_id: str | None = None,
         log: RequestLog | None = None,
+        idempotent: bool = False,
     ) -> Answer:
         """Send one request and return its 2xx answer.
 
@@ -148,6 +149,8 @@ class Transport:
         :param need: the lowest at which the request means what is meant.
         :param json: the body; ``None`` for none (``{}`` and ``[]`` are bodies).
         :param params: a query, as `requests` takes it.
+        :param idempotent: sending it twice is as sending it once, whoever else
+            writes: it may be sent again like a GET.
         :raises MicroversionNotSupported: the server has not what is needed.
         :raises PlacementUnavailable: no usable answer.
         :raises PlacementError: Placement refused; the kinds say why.
@@ -159,7 +162,7 @@ class Transport:
             clock=self._clock,
             sleep=self._sleep,
             random=self._random,
-            retry_on=functools.partial(_may_resend, method),
+            retry_on=functools.partial(_may_resend, method in _SAFE or idempotent),
             attempts=1 + self._retry.resend_attempts,
             budget=self._budget,
         )
@@ -343,16 +346,14 @@ class _NotAcceptable(Exception):
         return not_supported(call.method, call.path, call.need, self.offer, self.error)
 
 
-def _may_resend(method: str, error: BaseException) -> bool:
-    if not isinstance(error, exceptions.PlacementUnavailable):
+def _may_resend(safe: bool, error: BaseException) -> bool:
+    if not isinstance(error, exceptions.PlacementUnavailable | exceptions.ServerError):
         return False
     if isinstance(error, exceptions.Unauthorized | exceptions.EndpointMissing):
         # The token and the catalog have been renewed by now: only time, or
         # somebody, can help.
         return False
-    return method in _SAFE or not (
-        error.outcome_unknown or isinstance(error, exceptions.BadAnswer)
-    )
+    return safe or not (error.outcome_unknown or isinstance(error, exceptions.BadAnswer))
 
 
 def _headers(version: Microversion, has_body: bool) -> CaseInsensitiveDict[str]:
