@@ -121,6 +121,9 @@ def _classify(error: Exception) -> tuple[_Kind, bool]:
         return _bare_os_error(original)
     if isinstance(error, ValueError) and not isinstance(error, rq.RequestException):
         return exceptions.BadAnswer, True
+    if any(isinstance(cause, urllib3.exceptions.ReadTimeoutError) for cause in _causes(error)):
+        # In the middle of the body it is a ConnectionError to requests.
+        return exceptions.PlacementTimeout, True
     return exceptions.ConnectFailed, not _before_sending(error)
 
 
