@@ -44,6 +44,7 @@ MAX_RATIO = 3.40282e38
 
 _NAME_LIMIT = 200
 _SYMBOL = re.compile(r"[A-Z0-9_]{1,255}")
+_NORMAL_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LOWEST = {"total": 0, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
 _FIELDS = (*_LOWEST, "allocation_ratio")
 
@@ -53,14 +54,8 @@ _FIELDS = (*_LOWEST, "allocation_ratio")
 
 def uuid_or_text(value: Any) -> str:
     """A UUID in its normal form; any other text as it is."""
-    text = str(value)
-    # Most look-ups are by UUIDs that are in normal form already.
-    if len(text) < 32:
-        return text
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return text
+    text = value if isinstance(value, str) else str(value)
+    return _parsed_uuid(text) or text
 
 
 def normalise_uuid(value: Any, *, field: str = "uuid", provider: str | None = None) -> str:
@@ -70,15 +65,32 @@ def normalise_uuid(value: Any, *, field: str = "uuid", provider: str | None = No
     """
     if isinstance(value, uuid.UUID):
         return str(value)
-    try:
-        return str(uuid.UUID(value))
-    except (ValueError, TypeError, AttributeError):
+    parsed = _parsed_uuid(value) if isinstance(value, str) else None
+    if parsed is None:
         raise exceptions.InvalidUUID(
-            f"{_of(provider)}{field} {value!r} is not a UUID.",
+            f"{_of(provider)}{field} {_short(value)} is not a UUID.",
             provider=provider,
             field=field,
             value=value,
-        ) from None
+        )
+    return parsed
+
+
+def _parsed_uuid(text: str) -> str | None:
+    if len(text) < 32:
+        return None
+    # Nearly all are in normal form already.
+    normal = _NORMAL_UUID.fullmatch(text)
+    if normal:
+        return normal.group()
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        return None
+    # uuid.UUID reads the digits as int() does: with underscores, signs and
+    # spaces. That would be another UUID than the one that was written.
+    digits = text.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
+    return str(parsed) if parsed.hex == digits.lower() else None
 
 
 def check_name(name: Any, *, provider: str | None = None) -> str:
@@ -101,8 +113,9 @@ def check_trait(name: Any, *, provider: str | None = None) -> str:
 
     :raises InvalidTrait: it is not, or nothing follows ``CUSTOM_``.
     """
-    if _is_symbol(name):
-        return str(name)
+    symbol = _symbol(name)
+    if symbol is not None:
+        return symbol
     raise exceptions.InvalidTrait(
         f"{_of(provider)}trait {_short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
         provider=provider,
@@ -116,8 +129,9 @@ def check_resource_class(name: Any, *, provider: str | None = None) -> str:
 
     :raises InvalidResourceClass: it is not, or nothing follows ``CUSTOM_``.
     """
-    if _is_symbol(name):
-        return str(name)
+    symbol = _symbol(name)
+    if symbol is not None:
+        return symbol
     raise exceptions.InvalidResourceClass(
         f"{_of(provider)}resource class {_short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
         provider=provider,
@@ -135,8 +149,9 @@ def custom_resource_class(text: Any) -> str:
 
     :raises InvalidResourceClass: nothing, or too much, would be left.
     """
-    if isinstance(text, str) and text.startswith("CUSTOM_") and _is_symbol(text):
-        return text
+    symbol = _symbol(text)
+    if symbol is not None and symbol.startswith("CUSTOM_"):
+        return symbol
     return check_resource_class(os_resource_classes.normalize_name(text) if text else text)
 
 
@@ -189,8 +204,10 @@ def _each(
     return frozenset(good)
 
 
-def _is_symbol(name: Any) -> bool:
-    return isinstance(name, str) and bool(_SYMBOL.fullmatch(name)) and name != "CUSTOM_"
+def _symbol(name: Any) -> str | None:
+    match = _SYMBOL.fullmatch(name) if isinstance(name, str) else None
+    # What was matched is a plain text, also where ``name`` is of an Enum.
+    return match.group() if match and match.group() != "CUSTOM_" else None
 
 
 # -- inventories ----------------------------------------------------------------
@@ -219,13 +236,13 @@ def normalise_inventory(
     normal: dict[str, dict[str, int | float]] = {}
     for name, record in inventory.items():
         try:
-            check_resource_class(name, provider=provider)
+            symbol = check_resource_class(name, provider=provider)
         except exceptions.InvalidInput as error:
             errors.append(error)
             continue
-        checked = _check_record(name, record, provider, errors)
+        checked = _check_record(symbol, record, provider, errors)
         if checked and checked.get("total") != 0:
-            normal[name] = checked
+            normal[symbol] = checked
     _raise(errors)
     return normal
 
@@ -283,17 +300,26 @@ def _whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         pass
-    if not isinstance(value, numbers.Real):
-        return None
-    number = float(value)
-    return int(number) if math.isfinite(number) and number.is_integer() else None
+    number = _float(value)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def _ratio(value: Any) -> int | float | None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    number = None if isinstance(value, bool) else _float(value)
+    if number is None or not 0 < number <= MAX_RATIO:
         return None
-    ratio = value if isinstance(value, int | float) else float(value)
-    return ratio if math.isfinite(ratio) and 0 < ratio <= MAX_RATIO else None
+    return value if isinstance(value, int | float) else number
+
+
+def _float(value: Any) -> float | None:
+    """A finite number as ``float``: also fractions and numpy's numbers."""
+    if not isinstance(value, numbers.Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # -- comparing --------------------------------------------------------------------
@@ -303,16 +329,26 @@ def same_number(a: float, b: float) -> bool:
     """Whether two numbers are the same to Placement.
 
     Ratios are kept in single precision, and some databases show six digits of
-    them, so a number that differs less would be sent again for ever.
+    them, so a ratio that differs less would be sent again for ever. Amounts
+    are whole numbers up to `MAX_INT` and kept as they are, so those are the
+    same only if they are equal, whether they came as ``int`` or ``float``.
     """
     if a == b:
         return True
     if not isinstance(a, float) and not isinstance(b, float):
         return False
+    if _is_whole(a) and _is_whole(b) and min(abs(a), abs(b)) <= MAX_INT:
+        return False
     try:
         return struct.pack("f", a) == struct.pack("f", b) or f"{a:.6g}" == f"{b:.6g}"
     except (OverflowError, struct.error, TypeError, ValueError):
         return False
+
+
+def _is_whole(number: Any) -> bool:
+    return (
+        number.is_integer() if isinstance(number, float) else isinstance(number, numbers.Integral)
+    )
 
 
 def same_record(a: InventoryRecord, b: InventoryRecord) -> bool:
