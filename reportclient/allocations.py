@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient import workers as workers_
 from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.engine import Engine
 
 __all__ = ["from_dict", "of_providers", "release", "to_dict"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 
 def of_providers(

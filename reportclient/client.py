@@ -9,7 +9,6 @@ for nova's report client moves over. ``context`` is any object with a
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import random as random_
 import time
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from reportclient import allocations as allocations_
-from reportclient import exceptions, removal, validation
+from reportclient import exceptions, removal, text, validation
 from reportclient.api import PlacementAPI
 from reportclient.cache import Cache
 from reportclient.driver import Driver
@@ -43,7 +42,7 @@ from reportclient.writer import AspectWriter
 
 __all__ = ["ReportClient", "TraitInfo"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 
 class TraitInfo(NamedTuple):
@@ -519,6 +518,30 @@ class ReportClient:
         """
         classes = [validation.check_resource_class(name) for name in names]
         self._engine.names.ensure_classes(self._call(context).api, classes, self._engine.workers)
+
+    def delete_traits(self, context: Context | None, names: Iterable[str]) -> frozenset[str]:
+        """Delete custom traits that no provider has any more.
+
+        Those that are in use, or not there, are left as they are.
+
+        :returns: the traits that were deleted.
+        :raises InvalidTrait: before any request.
+        :raises OperationFailed: one is a standard trait.
+        :raises PlacementUnavailable: Placement could not be reached.
+        """
+        api = self._call(context).api
+        deleted = set()
+        for name in sorted(validation.normalise_traits(names)):
+            try:
+                api.delete_trait(name)
+                deleted.add(name)
+            except exceptions.PlacementAPIConflict as error:
+                LOG.debug("Trait %s stays: %s", name, error)
+            except exceptions.OperationFailed as error:
+                if error.status != 404:
+                    raise
+        self._engine.names.forget_traits(deleted)
+        return frozenset(deleted)
 
     # -- removing and forgetting ------------------------------------------------
 

@@ -63,6 +63,8 @@ from typing import Any
 
 from keystoneauth1 import exceptions as ksa_exceptions
 
+from reportclient import text
+
 __all__ = [
     "AllocationUpdateFailed",
     "BadAnswer",
@@ -164,7 +166,8 @@ class ReportClientError(ksa_exceptions.ClientException):  # type: ignore[misc]
         request_id: str | None = None,
         outcome_unknown: bool | None = None,
     ) -> None:
-        super().__init__(message)
+        # Names and server texts in it must not break a log line.
+        super().__init__(None if message is None else text.one_line(message))
         self.provider = provider
         self.status = status
         self.code = code

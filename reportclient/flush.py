@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -19,8 +18,6 @@ from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ProviderRecord
 
 __all__ = ["Flusher", "judge"]
-
-LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

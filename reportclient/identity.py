@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient.api import PlacementAPI
 from reportclient.cache import CachedProvider
 from reportclient.engine import Engine
@@ -18,7 +17,7 @@ from reportclient.types import ASPECTS, ProviderRecord, ProviderSummary
 
 __all__ = ["ProviderKeeper"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 
 class ProviderKeeper:

@@ -6,12 +6,11 @@ Versions are pairs of integers: 1.10 is newer than 1.9.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 
 __all__ = [
     "Microversion",
@@ -22,7 +21,7 @@ __all__ = [
     "parse_offer",
 ]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 Microversion = tuple[int, int]
 

@@ -7,7 +7,6 @@ is remembered for all providers, so that a pass asks for nothing twice.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 
@@ -15,8 +14,6 @@ from reportclient import workers as workers_
 from reportclient.api import PlacementAPI
 
 __all__ = ["KnownNames"]
-
-LOG = logging.getLogger(__name__)
 
 #: From so many unknown names on, one listing is cheaper than a PUT for each.
 _LIST_FROM = 3
@@ -85,6 +82,11 @@ class KnownNames:
         """Ask Placement which of the resource classes it does not have."""
         asked = frozenset(names)
         return self._missing(asked, api.list_resource_classes(), self._classes)
+
+    def forget_traits(self, names: Iterable[str]) -> None:
+        """Have traits ensured again before they are used."""
+        with self._lock:
+            self._traits.difference_update(names)
 
     def leave_out(self, names: Iterable[str]) -> None:
         """Remember standard names that this Placement does not know."""

@@ -19,7 +19,10 @@ class Notices:
     """
 
     def __init__(
-        self, logger: logging.Logger, clock: Callable[[], float], interval: float = 3600.0
+        self,
+        logger: logging.LoggerAdapter[logging.Logger],
+        clock: Callable[[], float],
+        interval: float = 3600.0,
     ) -> None:
         self._logger = logger
         self._clock = clock

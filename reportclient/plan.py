@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from reportclient import merge
+from reportclient import merge, text
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ASPECTS, Aspect, ProviderRecord
 
@@ -139,7 +139,10 @@ class Plan:
         return iter(self.operations)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.operations)) or "nothing to do"
+        return (
+            "\n".join(text.one_line(str(operation)) for operation in self.operations)
+            or "nothing to do"
+        )
 
 
 def changed_providers(

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 import os_traits
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import Generation, Inventory, ProviderData, ProviderRecord
 from reportclient.validation import normalise_uuid, same_number, uuid_or_text
@@ -757,7 +757,7 @@ def _members(given: Mapping[str, Any], field: str) -> frozenset[str] | None:
 def _render(state: TreeSnapshot, uuid: str, lead: str, below: str) -> Iterator[str]:
     record = state.records[uuid]
     children = state.children(uuid)
-    yield f"{lead}{record.name} ({uuid}){' [sharing]' if record.sharing else ''}"
+    yield f"{lead}{text.one_line(record.name)} ({uuid}){' [sharing]' if record.sharing else ''}"
     bar = below + ("|   " if children else "    ")
     for name, fields in sorted((record.inventory or {}).items()):
         amounts = ", ".join(f"{field} {value}" for field, value in fields.items())

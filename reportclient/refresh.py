@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import os_traits
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient import workers as workers_
 from reportclient.api import AspectValue, PlacementAPI, ProviderListing
 from reportclient.cache import Cache, CachedProvider
@@ -25,7 +24,7 @@ from reportclient.types import ASPECTS, Aspect, ProviderRecord, ProviderSummary
 
 __all__ = ["Refresher", "read_aspect"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 #: From so many trees on, one listing of all providers serves them all.
 _LIST_ALL_FROM = 10

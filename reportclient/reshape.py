@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
-from reportclient import exceptions, merge
+from reportclient import exceptions, merge, text
 from reportclient import workers as workers_
 from reportclient.api import AspectValue, ConsumerAllocations, PlacementAPI
 from reportclient.cache import CachedProvider
@@ -18,7 +17,7 @@ from reportclient.types import Aspect, Inventory
 
 __all__ = ["reshape"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 
 def reshape(

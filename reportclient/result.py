@@ -7,6 +7,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Mapping
 
+from reportclient import text
 from reportclient.exceptions import InventoryInUse, ReportClientError
 from reportclient.plan import Plan
 from reportclient.types import Aspect
@@ -135,7 +136,7 @@ class SyncResult:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def __str__(self) -> str:
-        lines = [str(provider) for provider in self.providers.values()]
+        lines = [text.one_line(str(provider)) for provider in self.providers.values()]
         total = sum(self.requests.values())
         lines.append(f"{total} requests, {self.conflicts} conflicts")
         return "\n".join(lines)

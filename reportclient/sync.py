@@ -8,11 +8,10 @@ others (P10): the result says of each what was written, what not, and why.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from reportclient import exceptions, merge
+from reportclient import exceptions, merge, text
 from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.engine import Engine
 from reportclient.identity import ProviderKeeper
@@ -32,7 +31,7 @@ from reportclient.writer import AspectWriter
 
 __all__ = ["carry_out"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 Op = TypeVar("Op", bound=Operation)
 

@@ -11,10 +11,9 @@ it was applied.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from typing import Any
 
-from reportclient import exceptions, merge
+from reportclient import exceptions, merge, text
 from reportclient.api import AspectValue, PlacementAPI
 from reportclient.cache import CachedProvider
 from reportclient.engine import Engine
@@ -25,7 +24,7 @@ from reportclient.types import Aspect, Generation, ProviderRecord
 
 __all__ = ["AspectWriter"]
 
-LOG = logging.getLogger(__name__)
+LOG = text.logger(__name__)
 
 
 @dataclasses.dataclass

@@ -103,7 +103,7 @@ class _Faults:
     def raise_any(self) -> None:
         if self._errors:
             raise exceptions.InvalidProviderTree(
-                "\n".join(map(str, self._errors)), errors=self._errors
+                "; ".join(map(str, self._errors)), errors=self._errors
             )
 
 

@@ -495,7 +495,7 @@ def test_writes_that_certainly_were_not_are(mock, make_transport, url, failure):
     "answer",
     [
         {"status_code": status, "json": {"errors": [{"detail": "no"}]}}
-        for status in (400, 401, 403, 404, 405, 409, 413, 414, 431, 500)
+        for status in (400, 401, 403, 404, 405, 409, 413, 414, 431)
     ],
 )
 def test_a_no_is_not_asked_for_again(mock, make_transport, url, answer):
@@ -503,6 +503,23 @@ def test_a_no_is_not_asked_for_again(mock, make_transport, url, answer):
     with pytest.raises(exceptions.ReportClientError):
         make_transport().request("GET", "/x", **ANY)
     assert mock.call_count == 1
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_what_is_idempotent_is_sent_again_like_a_get(mock, make_transport, url, idempotent):
+    mock.put(f"{url}/traits/CUSTOM_A", [{"status_code": 502}, {"status_code": 201}])
+    transport = make_transport()
+    if idempotent:
+        assert transport.request("PUT", "/traits/CUSTOM_A", idempotent=True, **ANY).status == 201
+    else:
+        with pytest.raises(exceptions.ServiceUnavailable):
+            transport.request("PUT", "/traits/CUSTOM_A", **ANY)
+        assert mock.call_count == 1
+
+
+def test_a_server_that_failed_once_is_read_again(mock, make_transport, url):
+    mock.get(f"{url}/x", [{"status_code": 500, "json": {"errors": [{}]}}, {"json": {"ok": 1}}])
+    assert make_transport().request("GET", "/x", **ANY).body == {"ok": 1}
 
 
 def test_b110_b143_resends_wait_as_long_as_asked_and_are_few(mock, make_transport, url, clock):

@@ -179,7 +179,7 @@ class Actor(threading.Thread):
                 self.step()
         except Died:
             pass
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again by the main thread
             self.world.broken = self.world.broken or error
         finally:
             self.world.finished(self)
