@@ -8,37 +8,29 @@ for nova's report client moves over. ``context`` is any object with a
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random as random_
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from reportclient import allocations as allocations_
 from reportclient import exceptions, removal, text, validation
-from reportclient.api import PlacementAPI
-from reportclient.cache import Cache
+from reportclient.calls import Calls
 from reportclient.driver import Driver
 from reportclient.engine import Engine
 from reportclient.flush import Flusher
-from reportclient.identity import ProviderKeeper
 from reportclient.locks import TreeLocks
-from reportclient.names import KnownNames
 from reportclient.notices import Notices
-from reportclient.passes import Node, Reporter, TreeReader, no_parent
-from reportclient.plan import CreateProvider, MoveProvider, Plan, RenameProvider, WriteAspect
+from reportclient.passes import Node, Reporter, TreeReader
+from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderSubTree, ProviderTree
-from reportclient.refresh import Refresher
-from reportclient.request_log import RequestLog
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
+from reportclient.single import SingleProvider, by_name
 from reportclient.transport import Transport
-from reportclient.types import Aspect, Context, Generation, Inventory, ProviderSummary
-from reportclient.workers import Workers
-from reportclient.writer import AspectWriter
+from reportclient.types import Aspect, Context, Generation, Inventory
 
 __all__ = ["ReportClient", "TraitInfo"]
 
@@ -50,15 +42,6 @@ class TraitInfo(NamedTuple):
 
     traits: frozenset[str]
     generation: Generation
-
-
-@dataclasses.dataclass(frozen=True)
-class _Call:
-    """One call of a public method: its requests, and when it began."""
-
-    api: PlacementAPI
-    log: RequestLog
-    began: float
 
 
 class ReportClient:
@@ -84,6 +67,7 @@ class ReportClient:
     :param clock: monotonic seconds.
     :param sleep: waits so many seconds.
     :param random: a number from 0 up to 1.
+    :raises ValueError: a setting is not a number, or too small; names it.
     """
 
     def __init__(
@@ -100,6 +84,12 @@ class ReportClient:
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = random_.random,
     ) -> None:
+        _check_settings(
+            refresh_interval=(refresh_interval, 0),
+            deep_refresh_every=(deep_refresh_every, 0),
+            max_workers=(max_workers, 1),
+            timeout=(timeout, 0.001),
+        )
         retry = retry or RetryPolicy()
         self._transport = Transport(
             adapter,
@@ -110,20 +100,10 @@ class ReportClient:
             sleep=sleep,
             random=random,
         )
-        cache, workers = Cache(), Workers(max_workers)
-        self._engine = Engine(
-            cache=cache,
-            names=KnownNames(),
-            workers=workers,
-            inline=Workers(1),
-            refresher=Refresher(
-                cache,
-                workers,
-                interval=refresh_interval,
-                deep_every=deep_refresh_every,
-                clock=clock,
-                random=random,
-            ),
+        self._engine = Engine.build(
+            refresh_interval=refresh_interval,
+            deep_refresh_every=deep_refresh_every,
+            max_workers=max_workers,
             notices=Notices(LOG, clock),
             retry=retry,
             strict=strict,
@@ -131,8 +111,10 @@ class ReportClient:
             sleep=sleep,
             random=random,
         )
+        self._calls = Calls(self._transport, self._engine)
         self._locks = TreeLocks()
         self._reader = TreeReader(self._engine, self._locks)
+        self._single = SingleProvider(self._engine, self._locks, self._reader)
         self._flusher = Flusher(self._engine, self._locks)
         self._reporter = Reporter(self._engine, self._reader, self._flusher)
         _clients.add(self)
@@ -196,10 +178,10 @@ class ReportClient:
         """
         rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
         validation.check_name(name, provider=rp_uuid)
-        call = self._call(context)
+        call = self._calls.begin(context)
         node = Node(rp_uuid, name, parent_provider_uuid)
         result = SyncResult()
-        with self._accounted(call, result):
+        with self._calls.accounted(call, result):
             self._reporter.report(node, driver, call.api, result, startup=startup)
         return result
 
@@ -219,7 +201,7 @@ class ReportClient:
         rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
         validation.check_name(name, provider=rp_uuid)
         node = Node(rp_uuid, name, parent_provider_uuid)
-        return self._reporter.plan(node, driver, self._call(context).api)
+        return self._reporter.plan(node, driver, self._calls.begin(context).api)
 
     def get_provider_tree_and_ensure_root(
         self,
@@ -252,7 +234,7 @@ class ReportClient:
         rp_uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
         if name is not None:
             validation.check_name(name, provider=rp_uuid)
-        call = self._call(context)
+        call = self._calls.begin(context)
         snapshot = self._reader.fresh_snapshot(call.api, rp_uuid)
         wanted = snapshot.records[rp_uuid] if snapshot else None
         parent = parent_provider_uuid and validation.normalise_uuid(
@@ -263,7 +245,7 @@ class ReportClient:
             or (name is not None and wanted.name != name)
             or (parent is not None and wanted.parent_uuid != parent)
         ):
-            self._ensure(call.api, rp_uuid, name, parent)
+            self._single.ensure(call.api, rp_uuid, name, parent)
             snapshot = self._reader.fresh_snapshot(call.api, rp_uuid)
         if snapshot is None:
             raise exceptions.ResourceProviderRetrievalFailed(
@@ -311,12 +293,12 @@ class ReportClient:
         :returns: what was done; with ``dry_run`` what would be.
         :raises: as `report`.
         """
-        call = self._call(context)
+        call = self._calls.begin(context)
         if dry_run:
             return self._flusher.plan(new_tree, call.api)
         result = SyncResult()
         moved = None if allocations is None else allocations_.from_dict(allocations)
-        with self._accounted(call, result):
+        with self._calls.accounted(call, result):
             self._flusher.flush(new_tree, call.api, result, moved)
         return result
 
@@ -327,7 +309,7 @@ class ReportClient:
             are up to date.
         """
         normal = [validation.normalise_uuid(uuid) for uuid in uuids]
-        failed = self._reader.refresh(self._call(context).api, normal)
+        failed = self._reader.refresh(self._calls.begin(context).api, normal)
         for error in failed.values():
             raise error
 
@@ -423,7 +405,9 @@ class ReportClient:
         """
         if host_name is None and rp_uuid is None:
             raise ValueError("Either host_name or rp_uuid is required")
-        self._change_aggregates(context, host_name, rp_uuid, frozenset(), {agg_uuid})
+        call, result = self._calls.begin(context), SyncResult()
+        with self._calls.accounted(call, result):
+            self._single.change_aggregates(call.api, result, host_name, rp_uuid, add={agg_uuid})
 
     def aggregate_remove_host(
         self, context: Context | None, agg_uuid: str, host_name: str
@@ -432,7 +416,9 @@ class ReportClient:
 
         :raises: as `aggregate_add_host`.
         """
-        self._change_aggregates(context, host_name, None, {agg_uuid}, frozenset())
+        call, result = self._calls.begin(context), SyncResult()
+        with self._calls.accounted(call, result):
+            self._single.change_aggregates(call.api, result, host_name, None, remove={agg_uuid})
 
     # -- reading --------------------------------------------------------------
 
@@ -445,7 +431,7 @@ class ReportClient:
         :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
         """
         uuid = validation.normalise_uuid(uuid)
-        listing = self._call(context).api.list_providers(in_tree=uuid)
+        listing = self._calls.begin(context).api.list_providers(in_tree=uuid)
         return [summary.to_dict() for summary in listing.providers]
 
     def get_provider_traits(self, context: Context | None, rp_uuid: str) -> TraitInfo:
@@ -455,7 +441,7 @@ class ReportClient:
         :raises ResourceProviderTraitRetrievalFailed: Placement refused.
         :raises PlacementUnavailable: it could not be reached.
         """
-        answer = self._call(context).api.get_traits(validation.normalise_uuid(rp_uuid))
+        answer = self._calls.begin(context).api.get_traits(validation.normalise_uuid(rp_uuid))
         return TraitInfo(answer.value, answer.generation)
 
     def get_provider_by_name(self, context: Context | None, name: str) -> dict[str, Any]:
@@ -469,7 +455,7 @@ class ReportClient:
         :raises ResourceProviderNotFound: there is none; quotes the name.
         :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
         """
-        return self._by_name(self._call(context).api, name).to_dict()
+        return by_name(self._calls.begin(context).api, name).to_dict()
 
     def get_allocations_for_provider_tree(
         self, context: Context | None, nodename: str
@@ -488,8 +474,8 @@ class ReportClient:
         :raises ConsumerAllocationRetrievalFailed: likewise, for a consumer.
         :raises PlacementUnavailable: it could not be reached.
         """
-        call = self._call(context)
-        uuid = self._engine.cache.find(nodename) or self._by_name(call.api, nodename).uuid
+        call = self._calls.begin(context)
+        uuid = self._engine.cache.find(nodename) or by_name(call.api, nodename).uuid
         snapshot = self._reader.fresh_snapshot(call.api, uuid)
         uuids = [] if snapshot is None else list(snapshot.records)
         return allocations_.to_dict(allocations_.of_providers(call.api, self._engine, uuids))
@@ -507,7 +493,9 @@ class ReportClient:
             PlacementUnavailable: see there.
         """
         traits = validation.normalise_traits(names)
-        self._engine.names.ensure_traits(self._call(context).api, traits, self._engine.workers)
+        self._engine.names.ensure_traits(
+            self._calls.begin(context).api, traits, self._engine.workers
+        )
 
     def ensure_resource_classes(self, context: Context | None, names: Iterable[str]) -> None:
         """Create the custom resource classes that Placement does not have.
@@ -517,7 +505,9 @@ class ReportClient:
             PlacementUnavailable: see there.
         """
         classes = [validation.check_resource_class(name) for name in names]
-        self._engine.names.ensure_classes(self._call(context).api, classes, self._engine.workers)
+        self._engine.names.ensure_classes(
+            self._calls.begin(context).api, classes, self._engine.workers
+        )
 
     def delete_traits(self, context: Context | None, names: Iterable[str]) -> frozenset[str]:
         """Delete custom traits that no provider has any more.
@@ -529,7 +519,7 @@ class ReportClient:
         :raises OperationFailed: one is a standard trait.
         :raises PlacementUnavailable: Placement could not be reached.
         """
-        api = self._call(context).api
+        api = self._calls.begin(context).api
         deleted = set()
         for name in sorted(validation.normalise_traits(names)):
             try:
@@ -563,10 +553,10 @@ class ReportClient:
         :raises PlacementUnavailable: Placement could not be reached.
         """
         uuid = validation.normalise_uuid(getattr(compute_node, "uuid", compute_node))
-        call = self._call(context)
+        call = self._calls.begin(context)
         result = SyncResult()
         root = self._engine.cache.root_of(uuid) or uuid
-        with self._accounted(call, result), self._locks.held([root]):
+        with self._calls.accounted(call, result), self._locks.held([root]):
             listing = call.api.list_providers(in_tree=uuid).providers
             removal.delete_below(uuid, listing, call.api, self._engine, result, cascade=cascade)
         return result
@@ -600,124 +590,25 @@ class ReportClient:
 
     # -- inside ---------------------------------------------------------------
 
-    def _call(self, context: Context | None) -> _Call:
-        log = RequestLog()
-        global_id = getattr(context, "global_id", None)
-        api = PlacementAPI(self._transport, global_request_id=global_id, log=log)
-        return _Call(api, log, self._engine.clock())
-
-    @contextmanager
-    def _accounted(self, call: _Call, result: SyncResult) -> Iterator[None]:
-        """Note in the result what the call cost, however it ends."""
-        notices = self._engine.notices
-        try:
-            yield
-        except exceptions.PlacementUnavailable as error:
-            notices.warn("unavailable", f"Placement cannot be reached: {error}")
-            raise
-        else:
-            if call.log.entries:
-                notices.recovered("unavailable", "Placement can be reached again.")
-        finally:
-            result.requests = call.log.by_kind()
-            result.request_ids = call.log.request_ids()
-            result.seconds = self._engine.clock() - call.began
-
-    def _ensure(self, api: PlacementAPI, uuid: str, name: str | None, parent: str | None) -> None:
-        """Create, rename or move a provider so that it is as asked for."""
-        keeper = ProviderKeeper(api, self._engine, SyncResult())
-        with self._locks.held([self._engine.cache.root_of(uuid) or uuid]):
-            known = self._engine.cache.provider(uuid)
-            if known is None:
-                if parent is not None and self._engine.cache.root_of(parent) is None:
-                    self._reader.refresh(api, [parent])
-                    if self._engine.cache.root_of(parent) is None:
-                        raise no_parent(uuid, name or uuid, parent)
-                keeper.create(CreateProvider(uuid, name or uuid, parent))
-                return
-            record = known.record
-            if name is not None and record.name != name:
-                keeper.rename(RenameProvider(uuid, name, record.name))
-            if parent is not None and record.parent_uuid != parent:
-                keeper.move(MoveProvider(uuid, name or record.name, parent, record.parent_uuid))
-
     def _set_aspect(
-        self,
-        context: Context | None,
-        rp_uuid: str,
-        aspect: Aspect,
-        mine: Any,
-        *,
-        generation: Generation | None = None,
-        use_cache: bool = True,
+        self, context: Context | None, rp_uuid: str, aspect: Aspect, mine: Any, **how: Any
     ) -> ProviderResult:
-        uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
-        call = self._call(context)
-        result = SyncResult()
-        cache = self._engine.cache
-        with self._accounted(call, result):
-            writer = AspectWriter(call.api, self._engine, result)
-            if generation is not None:
-                writer.write_exactly(uuid, aspect, mine, generation, use_cache=use_cache)
-                return result.of(uuid, uuid)
-            if cache.is_doubted(uuid) or cache.provider(uuid) is None:
-                self._reader.fresh_snapshot(call.api, uuid)
-            with self._locks.held([cache.root_of(uuid) or uuid]):
-                provider = cache.provider(uuid)
-                if provider is None:
-                    raise exceptions.ResourceProviderNotFound(
-                        f"There is no resource provider {uuid}.", provider=uuid
-                    )
-                value = provider.value_of(aspect)
-                name = provider.record.name
-                operation = WriteAspect(
-                    uuid, name, aspect, value, mine, value, provider.generation_of(aspect)
-                )
-                try:
-                    writer.write(operation)
-                except exceptions.ReportClientError:
-                    cache.make_due(uuid)
-                    raise
-        return result.of(uuid, name)
+        call, result = self._calls.begin(context), SyncResult()
+        with self._calls.accounted(call, result):
+            return self._single.set_aspect(call.api, result, rp_uuid, aspect, mine, **how)
 
-    def _change_aggregates(
-        self,
-        context: Context | None,
-        host_name: str | None,
-        rp_uuid: str | None,
-        remove: Iterable[str],
-        add: Iterable[str],
-    ) -> None:
-        base = validation.normalise_aggregates(remove, provider=host_name or rp_uuid)
-        mine = validation.normalise_aggregates(add, provider=host_name or rp_uuid)
-        call = self._call(context)
-        result = SyncResult()
-        with self._accounted(call, result):
-            if rp_uuid is None:
-                summary = self._by_name(call.api, str(host_name))
-                uuid, name = summary.uuid, summary.name
-            else:
-                uuid = validation.normalise_uuid(rp_uuid, field="rp_uuid")
-                name = host_name or uuid
-            operation = WriteAspect(uuid, name, Aspect.AGGREGATES, base, mine, None)
-            with self._locks.held([self._engine.cache.root_of(uuid) or uuid]):
-                AspectWriter(call.api, self._engine, result).write(operation, cached=False)
 
-    @staticmethod
-    def _by_name(api: PlacementAPI, name: str) -> ProviderSummary:
-        found = api.list_providers(name=name).providers
-        for summary in found:
-            if summary.name == name:
-                return summary
-        near = f" (there is {found[0].name!r}, {found[0].uuid})" if found else ""
-        raise exceptions.ResourceProviderNotFound(
-            f"There is no resource provider named {name!r}{near}.", provider=name
-        )
+def _check_settings(**settings: tuple[object, float]) -> None:
+    for name, (value, lowest) in settings.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not value >= lowest:  # type: ignore[operator]  # it is a number
+            raise ValueError(f"{name} is {value!r}, which is not a number of {lowest} or more")
 
 
 def _renew_locks() -> None:
     for client in list(_clients):
         client._engine.renew_locks()
+        client._transport.renew_lock()
 
 
 #: After a fork the child's locks may be held by threads that did not come along.

@@ -40,6 +40,43 @@ class Engine:
     sleep: Callable[[float], None]
     random: Callable[[], float]
 
+    @classmethod
+    def build(
+        cls,
+        *,
+        refresh_interval: float,
+        deep_refresh_every: int,
+        max_workers: int,
+        notices: Notices,
+        retry: RetryPolicy,
+        strict: bool,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        random: Callable[[], float],
+    ) -> Engine:
+        """The parts of a new client, from its settings."""
+        cache, workers = Cache(), Workers(max_workers)
+        return cls(
+            cache=cache,
+            names=KnownNames(),
+            workers=workers,
+            inline=Workers(1),
+            refresher=Refresher(
+                cache,
+                workers,
+                interval=refresh_interval,
+                deep_every=deep_refresh_every,
+                clock=clock,
+                random=random,
+            ),
+            notices=notices,
+            retry=retry,
+            strict=strict,
+            clock=clock,
+            sleep=sleep,
+            random=random,
+        )
+
     def retrying(self, retry_on: Callable[[BaseException], bool]) -> tenacity.Retrying:
         """A bounded loop that backs off with full jitter; raises the last failure."""
         return self.retry.retrying(

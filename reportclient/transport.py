@@ -274,6 +274,14 @@ class Transport:
             failure = unreachable.no_answer(error, method=call.method, url=call.path)
             self._after_failure(failure)
             raise failure from error
+        except Exception as error:
+            # Some authentication plugins say so with a bare Exception that
+            # an option is missing. Anything else is a fault of ours.
+            if type(error) is not Exception:
+                raise
+            raise exceptions.ConfigurationError(
+                f"{call.method} {call.path}: {error}", method=call.method, url=call.path
+            ) from error
         finally:
             if call.log is not None:
                 call.log.add(

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of a public method: its requests, what it cost, what is said of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reportclient import exceptions
+from reportclient.api import PlacementAPI
+from reportclient.engine import Engine
+from reportclient.request_log import RequestLog
+from reportclient.result import SyncResult
+from reportclient.transport import Transport
+from reportclient.types import Context
+
+__all__ = ["Call", "Calls"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call: Placement's routes for it, its requests, and when it began."""
+
+    api: PlacementAPI
+    log: RequestLog
+    began: float
+
+
+class Calls:
+    """Begins calls, and keeps the account of them."""
+
+    def __init__(self, transport: Transport, engine: Engine) -> None:
+        self._transport = transport
+        self._engine = engine
+
+    def begin(self, context: Context | None) -> Call:
+        """A call on behalf of a request context."""
+        log = RequestLog()
+        global_id = getattr(context, "global_id", None)
+        api = PlacementAPI(self._transport, global_request_id=global_id, log=log)
+        return Call(api, log, self._engine.clock())
+
+    @contextmanager
+    def accounted(self, call: Call, result: SyncResult) -> Iterator[None]:
+        """Note in the result what the call cost, however it ends.
+
+        That Placement cannot be reached is said once, and that it can again.
+        """
+        notices = self._engine.notices
+        try:
+            yield
+        except exceptions.PlacementUnavailable as error:
+            notices.warn("unavailable", f"Placement cannot be reached: {error}")
+            raise
+        else:
+            if call.log.entries:
+                notices.recovered("unavailable", "Placement can be reached again.")
+        finally:
+            result.requests = call.log.by_kind()
+            result.request_ids = call.log.request_ids()
+            result.seconds = self._engine.clock() - call.began
