@@ -17,7 +17,7 @@ from typing import Any
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import ASPECTS, Aspect, Generation, ProviderRecord, ProviderSummary
 
-__all__ = ["Cache", "CachedProvider", "CachedTree"]
+__all__ = ["Cache", "CachedProvider", "CachedTree", "CachedTreeState"]
 
 _EMPTY: Mapping[Aspect, Any] = {
     Aspect.INVENTORY: {},
@@ -135,6 +135,18 @@ class CachedProvider:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class CachedTreeState:
+    """A tree as it is kept over restarts."""
+
+    root: str
+    own: tuple[CachedProvider, ...]
+    sharing: tuple[CachedProvider, ...]
+    last_modified: str | None
+    wrote: bool
+    listings: int
+
+
 class CachedTree:
     """One tree, and which sharing providers it sees. Owned by `Cache`."""
 
@@ -177,6 +189,8 @@ class Cache:
         self._names: dict[str, str] = {}
         self._sharing: dict[str, CachedProvider] = {}
         self._seen_by: dict[str, set[str]] = {}
+        #: Counts what would change a copy of the cache in a file.
+        self.changes = 0
 
     def renew_lock(self) -> None:
         """Take a new lock: after a fork, another thread may have held it."""
@@ -263,7 +277,34 @@ class Cache:
             tables = (self._trees, self._root_of, self._names, self._sharing, self._seen_by)
             return sum(len(table) for table in tables)
 
+    def states(self) -> list[CachedTreeState]:
+        """All trees, to be kept over a restart."""
+        with self._lock:
+            return [
+                CachedTreeState(
+                    tree.root,
+                    tuple(tree.own.values()),
+                    tuple(self._sharing[uuid] for uuid in tree.sharing),
+                    tree.last_modified,
+                    tree.wrote,
+                    tree.listings,
+                )
+                for tree in self._trees.values()
+            ]
+
     # -- changing ---------------------------------------------------------
+
+    def restore(self, state: CachedTreeState) -> None:
+        """Believe what an earlier process knew, once it has been listed."""
+        self.install(
+            state.root,
+            state.own,
+            state.sharing,
+            due_at=None,
+            last_modified=state.last_modified,
+            listings=state.listings,
+            wrote=state.wrote,
+        )
 
     def install(
         self,
@@ -271,9 +312,10 @@ class Cache:
         own: Iterable[CachedProvider],
         sharing: Iterable[CachedProvider],
         *,
-        due_at: float,
+        due_at: float | None,
         last_modified: str | None,
         listings: int,
+        wrote: bool = False,
     ) -> None:
         """Replace what is known of a tree by what a whole refresh found."""
         own_by_uuid = {provider.record.uuid: provider for provider in own}
@@ -282,6 +324,9 @@ class Cache:
             tree = self._trees.get(root) or CachedTree(root)
             if tree.own != own_by_uuid or tree.sharing != shared.keys():
                 tree.snapshot = None
+                self.changes += 1
+            elif tree.last_modified != last_modified:
+                self.changes += 1
             self._drop_members(tree)
             # A provider may have come from another tree: that one is outdated.
             for uuid in own_by_uuid:
@@ -300,7 +345,7 @@ class Cache:
             tree.due_at = due_at
             tree.last_modified = last_modified
             tree.listings = listings
-            tree.wrote = False
+            tree.wrote = wrote
 
     def add(self, root: str, provider: CachedProvider, *, due_at: float) -> None:
         """Remember a provider that was just created in a tree."""
@@ -313,6 +358,7 @@ class Cache:
             tree.own[uuid] = provider
             tree.snapshot = None
             tree.wrote = True
+            self.changes += 1
             self._root_of[uuid] = root
             self._names[provider.record.name] = uuid
 
@@ -323,6 +369,7 @@ class Cache:
         """
         uuid = provider.record.uuid
         with self._lock:
+            self.changes += 1
             root = self._root_of.get(uuid)
             if root is not None:
                 tree = self._trees[root]
@@ -343,6 +390,7 @@ class Cache:
             root = self._root_of.get(uuid)
             if root is None:
                 return
+            self.changes += 1
             if root == uuid:
                 self._forget_tree(root)
                 return
@@ -369,6 +417,7 @@ class Cache:
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
+            self.changes += 1
             self._trees.clear()
             self._root_of.clear()
             self._names.clear()
@@ -401,4 +450,5 @@ class Cache:
                 del self._seen_by[uuid], self._sharing[uuid]
 
     def _forget_tree(self, root: str) -> None:
+        self.changes += 1
         self._drop_members(self._trees.pop(root))

@@ -36,6 +36,8 @@ class Calls:
 
     def begin(self, context: Context | None) -> Call:
         """A call on behalf of a request context."""
+        if self._engine.cache_file is not None:
+            self._engine.cache_file.load(self._transport.endpoint)
         log = RequestLog()
         global_id = getattr(context, "global_id", None)
         api = PlacementAPI(self._transport, global_request_id=global_id, log=log)
@@ -60,3 +62,5 @@ class Calls:
             result.requests = call.log.by_kind()
             result.request_ids = call.log.request_ids()
             result.seconds = self._engine.clock() - call.began
+            if self._engine.cache_file is not None:
+                self._engine.cache_file.follow()

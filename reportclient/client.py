@@ -31,6 +31,7 @@ from reportclient.retry import RetryPolicy
 from reportclient.single import SingleProvider, by_name
 from reportclient.transport import Transport
 from reportclient.types import Aspect, Context, Generation, Inventory
+from reportclient.workers import Workers
 
 __all__ = ["ReportClient", "TraitInfo"]
 
@@ -61,6 +62,9 @@ class ReportClient:
         afresh, whatever the generations say; 0: never.
     :param max_workers: how many requests run at once; 1: no threads at all.
     :param timeout: seconds until a request without an answer is given up.
+    :param cache_file: keep what was read in this file, so that a restart
+        costs one listing a tree. Written every minute at most, and by
+        `close`; a file that cannot be used is ignored, with a warning.
     :param retry: a `RetryPolicy`.
     :param strict: a standard trait or resource class that this Placement does
         not know is an error; by default it is left out, with a warning.
@@ -78,6 +82,7 @@ class ReportClient:
         deep_refresh_every: int = 10,
         max_workers: int = 8,
         timeout: float = 60,
+        cache_file: str | os.PathLike[str] | None = None,
         retry: RetryPolicy | None = None,
         strict: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -105,6 +110,7 @@ class ReportClient:
             deep_refresh_every=deep_refresh_every,
             max_workers=max_workers,
             notices=Notices(LOG, clock),
+            cache_file=cache_file,
             retry=retry,
             strict=strict,
             clock=clock,
@@ -112,6 +118,8 @@ class ReportClient:
             random=random,
         )
         self._calls = Calls(self._transport, self._engine)
+        # Nodes have threads of their own: their passes wait for requests.
+        self._nodes = Workers(max_workers, "reportclient-node")
         self._locks = TreeLocks()
         self._reader = TreeReader(self._engine, self._locks)
         self._single = SingleProvider(self._engine, self._locks, self._reader)
@@ -120,7 +128,10 @@ class ReportClient:
         _clients.add(self)
 
     def close(self) -> None:
-        """End the threads and close the connections. The cache stays."""
+        """End the threads, close the connections, write the cache file."""
+        if self._engine.cache_file is not None:
+            self._engine.cache_file.save()
+        self._nodes.close()
         self._engine.workers.close()
         self._transport.close()
 
@@ -184,6 +195,62 @@ class ReportClient:
         with self._calls.accounted(call, result):
             self._reporter.report(node, driver, call.api, result, startup=startup)
         return result
+
+    def report_many(
+        self,
+        context: Context | None,
+        nodes: Iterable[tuple[str, str]],
+        driver: Driver,
+        startup: bool = False,
+        *,
+        progress: Callable[[str, SyncResult], None] | None = None,
+    ) -> dict[str, SyncResult]:
+        """`report` for an agent's many nodes, each a root of its own.
+
+        The trees that are due are read first, all of them with one listing
+        (from ten on), then the nodes are reported side by side, up to
+        ``max_workers`` at once. What happens to one does not stop the others.
+
+        :param nodes: UUID and name of each.
+        :param driver: is called for every node, by several threads at once
+            unless ``max_workers`` is 1.
+        :param progress: called with a node's UUID and result when it is done.
+        :returns: one result for each node, by UUID. A node whose pass raised
+            has the exception as ``error``.
+        :raises InvalidInput: a UUID or name is none; nothing was done.
+        :raises PlacementUnavailable, ResourceProviderRetrievalFailed: the
+            listing failed, and with it every node.
+        """
+        wanted = []
+        for given, name in nodes:
+            uuid = validation.normalise_uuid(given, field="rp_uuid")
+            wanted.append(Node(uuid, validation.check_name(name, provider=uuid)))
+        uuids = [node.uuid for node in wanted]
+        call, listing = self._calls.begin(context), SyncResult()
+        with self._calls.accounted(call, listing):
+            unread = self._reader.refresh_due(call.api, uuids)
+        cache = self._engine.cache
+
+        def one_node(node: Node) -> SyncResult:
+            own, result = self._calls.begin(context), SyncResult()
+            try:
+                if node.uuid in unread:
+                    raise unread[node.uuid]
+                with self._calls.accounted(own, result):
+                    missing = cache.root_of(node.uuid) is None
+                    self._reporter.report(
+                        node, driver, own.api, result, startup=startup, missing=missing
+                    )
+            except Exception as error:  # noqa: BLE001 - one node's, drivers' included
+                result.error = error
+            if progress is not None:
+                progress(node.uuid, result)
+            return result
+
+        outcomes = self._nodes.run(one_node, wanted)
+        return {
+            node.uuid: outcome.unwrap() for node, outcome in zip(wanted, outcomes, strict=True)
+        }
 
     def plan_report(
         self,
@@ -608,6 +675,7 @@ def _check_settings(**settings: tuple[object, float]) -> None:
 def _renew_locks() -> None:
     for client in list(_clients):
         client._engine.renew_locks()
+        client._nodes.renew_lock()
         client._transport.renew_lock()
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 import tenacity
 
 from reportclient.cache import Cache
+from reportclient.cache_file import CacheFile
 from reportclient.names import KnownNames
 from reportclient.notices import Notices
 from reportclient.refresh import Refresher
@@ -24,6 +26,7 @@ class Engine:
 
     :ivar workers: for jobs started by the calling thread.
     :ivar inline: for jobs started by a job: no further threads.
+    :ivar cache_file: follows the cache, or ``None``.
     :ivar strict: a standard trait or class that Placement does not know is an
         error instead of being left out.
     """
@@ -34,6 +37,7 @@ class Engine:
     inline: Workers
     refresher: Refresher
     notices: Notices
+    cache_file: CacheFile | None
     retry: RetryPolicy
     strict: bool
     clock: Callable[[], float]
@@ -48,6 +52,7 @@ class Engine:
         deep_refresh_every: int,
         max_workers: int,
         notices: Notices,
+        cache_file: str | os.PathLike[str] | None,
         retry: RetryPolicy,
         strict: bool,
         clock: Callable[[], float],
@@ -70,6 +75,9 @@ class Engine:
                 random=random,
             ),
             notices=notices,
+            cache_file=(
+                None if cache_file is None else CacheFile(cache_file, cache, notices, clock)
+            ),
             retry=retry,
             strict=strict,
             clock=clock,

@@ -64,6 +64,18 @@ class TreeReader:
                         raise error
         return cache.snapshot(uuid)
 
+    def refresh_due(self, api: PlacementAPI, uuids: Sequence[str]) -> dict[str, Exception]:
+        """Read those of many trees that are due, with one listing if they are many.
+
+        :returns: the trees that could not be read, and why.
+        """
+        cache, now = self._engine.cache, self._engine.clock()
+        due = [uuid for uuid in uuids if cache.is_due(uuid, now)]
+        if not due:
+            return {}
+        with self._locks.held(cache.root_of(uuid) or uuid for uuid in due):
+            return self.refresh(api, due)
+
 
 class Reporter:
     """Runs drivers."""
@@ -81,8 +93,12 @@ class Reporter:
         result: SyncResult,
         *,
         startup: bool,
+        missing: bool = False,
     ) -> None:
-        """One pass; see `ReportClient.report`, which says what is raised."""
+        """One pass; see `ReportClient.report`, which says what is raised.
+
+        :param missing: a listing has just shown that Placement lacks the node.
+        """
         retrying = self._engine.retrying(_worth_redriving).copy(
             stop=tenacity.stop_after_attempt(1 + _REDRIVES)
         )
@@ -90,7 +106,7 @@ class Reporter:
             with attempt:
                 result.redriven = attempt.retry_state.attempt_number - 1
                 result.providers.clear()
-                tree = self._tree(api, node)
+                tree = self._tree(api, node, missing=missing and not result.redriven)
                 try:
                     driver.update_provider_tree(tree, node.name)
                 except exceptions.ReshapeNeeded:
@@ -123,12 +139,12 @@ class Reporter:
             if consumer not in held or part.to_body() != held[consumer].to_body()
         }
 
-    def _tree(self, api: PlacementAPI, node: Node) -> ProviderTree:
+    def _tree(self, api: PlacementAPI, node: Node, *, missing: bool = False) -> ProviderTree:
         """The tree; with the root added locally if Placement does not have it.
 
         So a driver that is not ready, or fails, leaves Placement as it was.
         """
-        snapshot = self._reader.fresh_snapshot(api, node.uuid)
+        snapshot = None if missing else self._reader.fresh_snapshot(api, node.uuid)
         if snapshot is not None:
             tree = ProviderTree.from_snapshot(snapshot, base=snapshot)
             tree.rename(node.uuid, node.name)

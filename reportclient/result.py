@@ -89,6 +89,7 @@ class SyncResult:
     :ivar conflicts: how many writes met an outdated generation.
     :ivar redriven: how often the driver was run again after a real clash.
     :ivar seconds: how long it took, by the client's clock.
+    :ivar error: of `ReportClient.report_many`: what the node's pass ended in.
     """
 
     plan: Plan = dataclasses.field(default_factory=Plan)
@@ -98,6 +99,7 @@ class SyncResult:
     conflicts: int = 0
     redriven: int = 0
     seconds: float = 0.0
+    error: Exception | None = None
     _lock: threading.Lock = dataclasses.field(
         default_factory=threading.Lock, repr=False, compare=False
     )
@@ -125,7 +127,7 @@ class SyncResult:
     @property
     def complete(self) -> bool:
         """Whether Placement now holds all that the driver wants."""
-        return not any(
+        return self.error is None and not any(
             p.failed or p.pending or p.kept or p.left_out for p in self.providers.values()
         )
 

@@ -169,6 +169,21 @@ class Transport:
         answer: Answer = resends(self._negotiated, call)
         return answer
 
+    def endpoint(self) -> str:
+        """The URL that the adapter has for Placement.
+
+        :raises PlacementUnavailable, ConfigurationError: it cannot be found out.
+        """
+        try:
+            found = self._adapter.get_endpoint()
+        except unreachable.EXPECTED as error:
+            failure = unreachable.no_answer(error, method="GET", url="the catalog")
+            self._after_failure(failure)
+            raise failure from error
+        if not found:
+            raise exceptions.EndpointMissing("The catalog has no endpoint for Placement.")
+        return str(found)
+
     def close(self) -> None:
         """Close the pooled connections. Later requests open new ones."""
         self._pool.close()
