@@ -33,7 +33,13 @@ __all__ = ["DEFAULT_GROUP", "list_opts", "load_adapter", "load_client", "registe
 DEFAULT_GROUP = "placement"
 
 #: Options of the client that have the names of its keyword arguments.
-_CLIENT_OPTIONS = ("refresh_interval", "deep_refresh_every", "max_workers", "strict")
+_CLIENT_OPTIONS = (
+    "refresh_interval",
+    "deep_refresh_every",
+    "max_workers",
+    "cache_file",
+    "strict",
+)
 #: Likewise those of `RetryPolicy`, with a prefix of their own.
 _RETRY_OPTIONS = ("attempts", "deadline", "resend_attempts")
 
@@ -125,6 +131,10 @@ def _client_opts() -> list[cfg.Opt]:
             min=0,
             help="Every so many refreshes everything is read afresh, whatever the generations "
             "say. 0: never.",
+        ),
+        cfg.StrOpt(
+            "cache_file",
+            help="Keep what was read in this file, so that a restart costs one listing a tree.",
         ),
         cfg.IntOpt(
             "max_workers",

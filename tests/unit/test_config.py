@@ -81,6 +81,7 @@ def test_defaults_are_the_clients_own(conf, settings):
     assert settings["refresh_interval"] == 300
     assert settings["deep_refresh_every"] == 10
     assert settings["max_workers"] == 8
+    assert settings["cache_file"] is None
     assert settings["strict"] is False
     assert settings["retry"] == RetryPolicy()
     assert "timeout" not in settings
@@ -93,6 +94,7 @@ def test_options_reach_the_client(conf, settings):
             refresh_interval=0,
             deep_refresh_every=0,
             max_workers=1,
+            cache_file="/var/lib/agent/cache.json",
             strict=True,
             timeout=7,
             retry_attempts=3,
@@ -103,6 +105,7 @@ def test_options_reach_the_client(conf, settings):
     assert settings["refresh_interval"] == 0
     assert settings["deep_refresh_every"] == 0
     assert settings["max_workers"] == 1
+    assert settings["cache_file"] == "/var/lib/agent/cache.json"
     assert settings["strict"] is True
     assert settings["timeout"] == 7
     assert settings["retry"] == RetryPolicy(attempts=3, deadline=9.5, resend_attempts=0)
