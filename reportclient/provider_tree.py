@@ -21,16 +21,17 @@ import copy
 import dataclasses
 import os
 import threading
-import uuid as uuid_
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import os_traits
 
-from reportclient import exceptions, text
-from reportclient.snapshot import TreeSnapshot
+from reportclient import exceptions
+from reportclient.records import copied, data_of, inventory_changed, own_uuid, provider_uuid
+from reportclient.snapshot import TreeSnapshot, check_parents, part_of
+from reportclient.tree_formats import record_from_dict, record_to_dict, render_tree
 from reportclient.types import Generation, Inventory, ProviderData, ProviderRecord
-from reportclient.validation import normalise_uuid, same_number, uuid_or_text
+from reportclient.validation import uuid_or_text
 
 __all__ = ["ProviderSubTree", "ProviderTree", "TreeSnapshot", "provider_uuid"]
 
@@ -60,22 +61,6 @@ os.register_at_fork(
     after_in_parent=_after_fork_in_parent,
     after_in_child=_after_fork_in_child,
 )
-
-
-def provider_uuid(namespace: str | uuid_.UUID, *parts: str) -> str:
-    """A UUID that is the same whenever it is asked for the same parts.
-
-    So children keep their UUIDs over restarts without anybody storing them:
-    ``provider_uuid(host_uuid, "gpu", "0000:3b:00.0")``.
-
-    :param namespace: a UUID, for instance that of the root provider.
-    :param parts: texts that tell the provider from all others.
-    :raises InvalidUUID: the namespace is not a UUID.
-    """
-    space = uuid_.UUID(normalise_uuid(namespace, field="namespace"))
-    # The lengths keep ("a", "bc") and ("ab", "c") apart.
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return str(uuid_.uuid5(space, text))
 
 
 class ProviderTree:
@@ -159,7 +144,7 @@ class ProviderTree:
         """The providers without a parent, as `data` gives them."""
         with _lock:
             records = [self._state._records[root] for root in self._state._roots]
-        return [_data(record) for record in records]
+        return [data_of(record) for record in records]
 
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
         """UUIDs of a provider and all below it (or of all), parents first.
@@ -188,7 +173,7 @@ class ProviderTree:
 
         :raises ValueError: there is no such provider.
         """
-        return _data(self._find(name_or_uuid))
+        return data_of(self._find(name_or_uuid))
 
     # -- providers ---------------------------------------------------------------
 
@@ -218,7 +203,7 @@ class ProviderTree:
             return
         with _lock:
             known = self._state._records
-            _check_parents(coming, known)
+            check_parents(coming, known)
             state = self._state.clone()
             for uuid in coming:
                 if uuid in state._records:
@@ -241,7 +226,7 @@ class ProviderTree:
         :returns: its UUID.
         :raises ValueError: another provider has the UUID or the name.
         """
-        return self._add(ProviderRecord(_own_uuid(uuid), name, None, generation))
+        return self._add(ProviderRecord(own_uuid(uuid), name, None, generation))
 
     def new_child(
         self,
@@ -261,7 +246,7 @@ class ProviderTree:
         """
         with _lock:
             above = self._find(parent).uuid
-            return self._add(ProviderRecord(_own_uuid(uuid), name, above, generation))
+            return self._add(ProviderRecord(own_uuid(uuid), name, above, generation))
 
     def remove(self, name_or_uuid: str) -> None:
         """Take a provider and all below it out of the tree.
@@ -321,12 +306,12 @@ class ProviderTree:
             if found.parent_uuid is not None:
                 raise ValueError(f"Provider {name_or_uuid} is not a root provider")
             new = ProviderSubTree(name_or_uuid)
-            new._state, new._writable = _part(self._state, found.uuid), False
+            new._state, new._writable = part_of(self._state, found.uuid), False
             if new._state is self._state:
                 self._writable = False
             if self._base is not None:
                 unchanged = self._base is self._state
-                new._base = new._state if unchanged else _part(self._base, found.uuid)
+                new._base = new._state if unchanged else part_of(self._base, found.uuid)
             return new
 
     # -- inventory ---------------------------------------------------------------
@@ -346,7 +331,7 @@ class ProviderTree:
 
         :raises ValueError: there is no such provider.
         """
-        return _inventory_changed(self._find(name_or_uuid).inventory or {}, inventory)
+        return inventory_changed(self._find(name_or_uuid).inventory or {}, inventory)
 
     def update_inventory(
         self, name_or_uuid: str, inventory: Inventory, generation: Generation | None = None
@@ -362,9 +347,9 @@ class ProviderTree:
         """
         with _lock:
             found = self._find(name_or_uuid)
-            changed = _inventory_changed(found.inventory or {}, inventory)
+            changed = inventory_changed(found.inventory or {}, inventory)
             if changed or found.inventory is None:
-                stored = {name: _copied(record) for name, record in inventory.items()}
+                stored = {name: copied(record) for name, record in inventory.items()}
                 self._store(found, generation, inventory=stored)
             else:
                 self._store(found, generation)
@@ -496,7 +481,7 @@ class ProviderTree:
         """
         with _lock:
             records = [self._state._records[uuid] for uuid in self._state.top_down()]
-        return {"providers": [_to_dict(record) for record in records]}
+        return {"providers": [record_to_dict(record) for record in records]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -508,11 +493,11 @@ class ProviderTree:
         try:
             records: dict[str, ProviderRecord] = {}
             for given in content["providers"]:
-                record = _from_dict(given)
+                record = record_from_dict(given)
                 if record.uuid in records:
                     raise ValueError(f"provider {record.uuid} is there twice")
                 records[record.uuid] = record
-            _check_parents(records, ())
+            check_parents(records, ())
             snapshot = TreeSnapshot.build(records.values())
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise exceptions.InvalidProviderTree(
@@ -524,7 +509,7 @@ class ProviderTree:
         """The tree as text, one provider a line and what it has below it."""
         with _lock:
             state, self._writable = self._state, False
-        return "\n".join(line for root in state.roots for line in _render(state, root, "", ""))
+        return "\n".join(line for root in state.roots for line in render_tree(state, root, "", ""))
 
     def __repr__(self) -> str:
         with _lock:
@@ -633,144 +618,3 @@ class ProviderSubTree(ProviderTree):
     def scope_rp_uuid(self) -> str:
         """Name or UUID of the root."""
         return self._scope_rp_uuid
-
-
-def _data(record: ProviderRecord) -> ProviderData:
-    return ProviderData(
-        record.uuid,
-        record.name,
-        record.generation,
-        record.parent_uuid,
-        {name: _copied(fields) for name, fields in (record.inventory or {}).items()},
-        set(record.traits or ()),
-        set(record.aggregates or ()),
-        copy.deepcopy(dict(record.resources or {})),
-    )
-
-
-def _copied(fields: Any) -> Any:
-    # What is no mapping of numbers is refused when it is flushed, with its name
-    # and value; until then it is kept, and like the rest it is nobody else's.
-    if not isinstance(fields, Mapping):
-        return copy.deepcopy(fields)
-    return {
-        field: value if isinstance(value, int | float) else copy.deepcopy(value)
-        for field, value in fields.items()
-    }
-
-
-def _inventory_changed(old: Inventory, new: Inventory) -> bool:
-    if old.keys() != new.keys():
-        return True
-    for name, fields in new.items():
-        there = old[name]
-        if fields is there:
-            continue
-        if not isinstance(fields, Mapping) or not isinstance(there, Mapping):
-            if fields != there:
-                return True
-            continue
-        for field, value in fields.items():
-            if field not in there or not same_number(there[field], value):
-                return True
-    return False
-
-
-def _own_uuid(uuid: str | None) -> str:
-    return str(uuid_.uuid4()) if uuid is None else uuid_or_text(uuid)
-
-
-def _part(state: TreeSnapshot, root: str) -> TreeSnapshot:
-    if state.roots == (root,):
-        return state
-    if root not in state.records:
-        return TreeSnapshot()
-    return TreeSnapshot.build([state.records[uuid] for uuid in state.top_down(root)])
-
-
-def _check_parents(coming: Mapping[str, ProviderRecord], known: Container[str]) -> None:
-    """Refuse parents that are nowhere, and rings."""
-    missing = {
-        record.parent_uuid
-        for record in coming.values()
-        if record.parent_uuid is not None
-        and record.parent_uuid not in coming
-        and record.parent_uuid not in known
-    }
-    if missing:
-        raise ValueError("The following parents were not found: " + ", ".join(sorted(missing)))
-    done: set[str] = set()
-    for record in coming.values():
-        path: dict[str, None] = {}
-        current: ProviderRecord | None = record
-        while current is not None and current.uuid not in done:
-            if current.uuid in path:
-                raise ValueError(f"The parents of the following form a ring: {', '.join(path)}")
-            path[current.uuid] = None
-            current = coming.get(current.parent_uuid or "")
-        done.update(path)
-
-
-def _to_dict(record: ProviderRecord) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "uuid": record.uuid,
-        "name": record.name,
-        "parent_provider_uuid": record.parent_uuid,
-        "generation": record.generation,
-    }
-    if record.inventory is not None:
-        content["inventory"] = {name: _copied(r) for name, r in record.inventory.items()}
-    if record.traits is not None:
-        content["traits"] = sorted(record.traits)
-    if record.aggregates is not None:
-        content["aggregates"] = sorted(record.aggregates)
-    if record.sharing:
-        content["sharing"] = True
-    return content
-
-
-def _from_dict(given: Mapping[str, Any]) -> ProviderRecord:
-    parent, inventory = given.get("parent_provider_uuid"), given.get("inventory")
-    for field in ("uuid", "name"):
-        if not isinstance(given[field], str):
-            raise TypeError(f"the {field} {given[field]!r} is not a text")
-    aggregates = _members(given, "aggregates")
-    return ProviderRecord(
-        uuid_or_text(given["uuid"]),
-        given["name"],
-        None if parent is None else uuid_or_text(parent),
-        given.get("generation"),
-        None if inventory is None else {name: dict(r) for name, r in inventory.items()},
-        _members(given, "traits"),
-        None if aggregates is None else frozenset(map(uuid_or_text, aggregates)),
-        sharing=bool(given.get("sharing", False)),
-    )
-
-
-def _members(given: Mapping[str, Any], field: str) -> frozenset[str] | None:
-    members = given.get(field)
-    if isinstance(members, str) or not isinstance(members, Iterable | None):
-        raise TypeError(f"the {field} {members!r} are not a list")
-    return None if members is None else frozenset(members)
-
-
-def _render(state: TreeSnapshot, uuid: str, lead: str, below: str) -> Iterator[str]:
-    record = state.records[uuid]
-    children = state.children(uuid)
-    yield f"{lead}{text.one_line(record.name)} ({uuid}){' [sharing]' if record.sharing else ''}"
-    bar = below + ("|   " if children else "    ")
-    for name, fields in sorted((record.inventory or {}).items()):
-        amounts = ", ".join(f"{field} {value}" for field, value in fields.items())
-        yield f"{bar}{name}: {amounts}"
-    if record.traits:
-        yield f"{bar}traits: {', '.join(sorted(record.traits))}"
-    if record.aggregates:
-        yield f"{bar}aggregates: {', '.join(sorted(record.aggregates))}"
-    for child in children:
-        last = child == children[-1]
-        yield from _render(
-            state,
-            child,
-            below + ("`-- " if last else "|-- "),
-            below + ("    " if last else "|   "),
-        )

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 
 from reportclient.types import ProviderRecord
 from reportclient.validation import uuid_or_text
 
-__all__ = ["TreeSnapshot"]
+__all__ = ["TreeSnapshot", "check_parents", "part_of"]
 
 
 class TreeSnapshot:
@@ -171,3 +171,38 @@ class TreeSnapshot:
         self.__init__()  # type: ignore[misc]
         for record in records:
             self.insert(record)
+
+
+def part_of(state: TreeSnapshot, root: str) -> TreeSnapshot:
+    """One root and all below it; the same object if there is nothing else."""
+    if state.roots == (root,):
+        return state
+    if root not in state.records:
+        return TreeSnapshot()
+    return TreeSnapshot.build([state.records[uuid] for uuid in state.top_down(root)])
+
+
+def check_parents(coming: Mapping[str, ProviderRecord], known: Container[str]) -> None:
+    """Refuse parents that are nowhere, and rings.
+
+    :raises ValueError: names all of them.
+    """
+    missing = {
+        record.parent_uuid
+        for record in coming.values()
+        if record.parent_uuid is not None
+        and record.parent_uuid not in coming
+        and record.parent_uuid not in known
+    }
+    if missing:
+        raise ValueError("The following parents were not found: " + ", ".join(sorted(missing)))
+    done: set[str] = set()
+    for record in coming.values():
+        path: dict[str, None] = {}
+        current: ProviderRecord | None = record
+        while current is not None and current.uuid not in done:
+            if current.uuid in path:
+                raise ValueError(f"The parents of the following form a ring: {', '.join(path)}")
+            path[current.uuid] = None
+            current = coming.get(current.parent_uuid or "")
+        done.update(path)

@@ -9,7 +9,8 @@ No request is ever sent just to find out.
 What is sent again, within `RetryPolicy.resend_attempts` and its deadline, and
 only while the client's `RetryBudget` lasts:
 
-* requests that change nothing, after a `PlacementUnavailable`;
+* requests that change nothing or that are said to be idempotent, after a
+  `PlacementUnavailable` or a `ServerError`;
 * writes that certainly were not applied: refused, unknown host, a TLS
   handshake that failed, a Keystone that does not answer, 429.
 
@@ -295,7 +296,9 @@ class Transport:
             if type(error) is not Exception:
                 raise
             raise exceptions.ConfigurationError(
-                f"{call.method} {call.path}: {error}", method=call.method, url=call.path
+                f"{call.method} {call.path}: {answers.readable(str(error))}",
+                method=call.method,
+                url=call.path,
             ) from error
         finally:
             if call.log is not None:

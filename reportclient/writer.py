@@ -175,9 +175,12 @@ class AspectWriter:
             raise _Again from error
         except exceptions.ReportClientError as error:
             if error.outcome_unknown:
-                write.lost_answers += 1
                 write.sent = wanted
                 self._believe(write, provider.doubted(), wrote=True)
+            if _lost_a_race_inside(aspect, error):
+                self._result.count_conflict()
+                raise exceptions.ConcurrentUpdate(str(error), **error.facts) from error
+            write.lost_answers += error.outcome_unknown
             raise
         stored = provider.written(aspect, answer.value, guard, answer.generation)
         self._believe(write, stored, wrote=True)
@@ -313,6 +316,14 @@ class AspectWriter:
         provider = self._engine.cache.provider(operation.uuid)
         conflict.their_generation = provider.record.generation if provider else None
         return conflict
+
+
+def _lost_a_race_inside(aspect: Aspect, error: exceptions.ReportClientError) -> bool:
+    """Whether Placement's own transaction lost a race.
+
+    For traits and aggregates it answers 500 then, not 409 (LP 1804453).
+    """
+    return error.status == 500 and error.code is not None and aspect is not Aspect.INVENTORY
 
 
 def _clash(

@@ -187,3 +187,24 @@ def test_b132_allocations_are_not_read_without_a_reshape(
         clock.now += 300
         client.report(None, root, "host1", full, startup=True)
     assert not [request for request in placement.requests if "allocations" in request.path]
+
+
+@pytest.mark.parametrize("aspect", ["traits", "aggregates"])
+def test_a_race_lost_inside_the_server_again_and_again(
+    client, placement, operator, root, editing, aspect
+):
+    """Placement answers 500 then; it is a conflict, and waited out like one."""
+    client.report(None, root, "host1", editing(lambda tree: None))
+    body = {"errors": [{"status": 500, "code": "placement.undefined_code", "detail": "oops"}]}
+    placement.respond(("PUT", f"*/{aspect}"), status=500, body=body, times=5)
+    aggregate = str(uuid.uuid4())
+
+    def edit(tree):
+        tree.add_traits(root, "HW_CPU_X86_AVX")
+        tree.add_aggregates(root, aggregate)
+
+    result = client.report(None, root, "host1", editing(edit))
+    assert result.complete
+    assert result.conflicts == 5
+    assert operator.provider(root)["traits"] == ["HW_CPU_X86_AVX"]
+    assert operator.provider(root)["aggregates"] == [aggregate]
