@@ -157,10 +157,13 @@ class FakeState:
         """Create a provider."""
         uuid = uuid or str(uuid_.uuid4())
         self._check_new(name, uuid, parent)
-        self.providers[uuid] = Provider(
-            uuid, name, self.new_generation(), parent, created=self.clock()
-        )
-        return self.providers[uuid]
+        now = self.clock()
+        provider = Provider(uuid, name, self.new_generation(), parent, created=now)
+        if parent is None:
+            # The service writes a root twice: it is its own root.
+            provider.updated = now
+        self.providers[uuid] = provider
+        return provider
 
     def _check_new(self, name: str, uuid: str, parent: str | None) -> None:
         problem = None
@@ -216,9 +219,14 @@ class FakeState:
         holder = self.by_name(name)
         if holder is not None and holder.uuid != uuid:
             raise self._duplicate(name)
-        if (name, parent) != (provider.name, provider.parent):
-            provider.updated = self.clock()
+        former_root = self.root_of(uuid)
+        changed = {uuid} if (name, parent) != (provider.name, provider.parent) else set()
         provider.name, provider.parent = name, parent
+        if self.root_of(uuid) != former_root:
+            # Each knows its root.
+            changed |= self.below(uuid)
+        for each in changed:
+            self.providers[each].updated = self.clock()
 
     def _why_not_move(
         self, provider: Provider, parent: str | None, *, may_move: bool
