@@ -594,6 +594,13 @@ def test_names_that_cannot_be_made(real):
             assert isinstance(caught.value.__cause__, exceptions.PlacementError)
 
 
+@pytest.mark.parametrize("call", ["ensure_trait", "delete_trait", "ensure_resource_class"])
+def test_odd_names_do_not_lead_to_other_routes(mock, api, call):
+    mock.register_uri(requests_mock.ANY, requests_mock.ANY, status_code=204)
+    getattr(api, call)("../resource_providers?a#b c")
+    assert mock.last_request.url.endswith("/..%2Fresource_providers%3Fa%23b%20c")
+
+
 def test_an_unknown_trait(real):
     generation = real.create_provider(RP, "host1").generation
     with pytest.raises(exceptions.UnknownTrait) as caught:

@@ -146,6 +146,25 @@ def test_the_adapters_settings_are_the_callers(mock, make_transport, token):
     assert mock.last_request.headers["User-Agent"] == "agent/1"
 
 
+@pytest.mark.parametrize("failure", [{"status_code": 503}, {"exc": requests.ConnectTimeout("x")}])
+def test_b110_resending_of_the_adapter_does_not_multiply(
+    mock, make_transport, url, token, failure
+):
+    session = ksa_session.Session(auth=token_endpoint.Token(url, token), connect_retries=1)
+    adapter = ksa_adapter.Adapter(
+        session,
+        service_type="placement",
+        connect_retries=1,
+        connect_retry_delay=0.01,
+        status_code_retries=1,
+        status_code_retry_delay=0.01,
+    )
+    mock.get(f"{url}/x", **failure)
+    with pytest.raises(exceptions.PlacementUnavailable):
+        make_transport(adapter=adapter, resend_attempts=2).request("GET", "/x", **ANY)
+    assert mock.call_count == 3
+
+
 @pytest.mark.parametrize(
     "endpoint", ["http://h/placement", "http://h/placement/", "http://h:8778", "http://h:8778/"]
 )
@@ -324,6 +343,16 @@ def test_406_without_a_range(mock, transport, url, answer):
     assert transport.offers((1, 39))
 
 
+def test_406_without_a_range_makes_what_was_learned_doubtful(mock, transport, url):
+    mock.get(f"{url}/x", json=older("1.10"))
+    transport.request("GET", "/x", **ANY)
+    assert not transport.offers((1, 14))
+    mock.get(f"{url}/x", status_code=406, text="<html>")
+    with pytest.raises(exceptions.MicroversionNotSupported):
+        transport.request("GET", "/x", **ANY)
+    assert transport.offers((1, 14))
+
+
 def test_a_server_that_was_downgraded(mock, transport, url):
     mock.get(f"{url}/x", json=older("1.30"))
     assert transport.request("GET", "/x", **ANY).microversion == (1, 30)
@@ -415,6 +444,13 @@ def test_b115_the_token_goes_to_no_other_host(mock, transport, url, method, loca
     # An empty one leads back to where it came from.
     assert {request.hostname for request in mock.request_history} == {"placement.test"}
     assert {request.port for request in mock.request_history} == {80}
+
+
+def test_b115_a_write_that_is_led_astray_is_not_tried_again(mock, make_transport, url):
+    mock.put(f"{url}/x", status_code=302, headers={"Location": "http://evil.test/x"})
+    with pytest.raises(exceptions.BadAnswer):
+        make_transport().request("PUT", "/x", json={}, **ANY)
+    assert mock.call_count == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
@@ -789,6 +825,20 @@ def test_b116_no_authentication_is_an_error_of_configuration(mock, make_transpor
     assert "auth_type" in str(caught.value)
     assert not caught.value.retryable
     assert mock.call_count == 0
+
+
+def test_b116_a_plugin_that_says_so_with_a_bare_exception(make_transport):
+    class Plugin:
+        session = requests.Session()
+
+        def request(self, *_, **__):
+            raise Exception("option\nfor http://agent:s3cret@keystone.test is missing")
+
+    with pytest.raises(exceptions.ConfigurationError) as caught:
+        make_transport(adapter=Plugin()).request("GET", "/x", **ANY)
+    assert "is missing" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("endpoint", ["placement.test/x", "ftp://placement.test", "http://"])
