@@ -31,10 +31,10 @@ class RetryPolicy:
         no usable answer; 0: never.
     """
 
-    attempts: int = 10
+    attempts: int = 100
     deadline: float = 120.0
     base_delay: float = 0.05
-    max_delay: float = 5.0
+    max_delay: float = 0.5
     retry_after_cap: float = 60.0
     resend_attempts: int = 2
 
