@@ -96,7 +96,7 @@ def test_the_first_wait_may_be_nothing():
 def test_b110_retry_after_is_the_least_with_jitter_on_top():
     error = exceptions.TooManyRequests()
     error.retry_after = 7.0
-    policy = RetryPolicy(attempts=2, base_delay=1.0)
+    policy = RetryPolicy(attempts=2, base_delay=1.0, max_delay=5.0)
     assert exhaust(Loop(error=error), policy, random=lambda: 0.5).slept == [7.5]
 
 
@@ -134,8 +134,8 @@ def test_every_wait_is_within_its_bounds(attempt, random, asked, base, longest):
 
 
 def test_a_failure_without_retry_after_is_no_special_case():
-    assert RetryPolicy(base_delay=1.0).delay(1, ValueError(), 0.5) == 0.5
-    assert RetryPolicy(base_delay=1.0).delay(1, None, 0.5) == 0.5
+    assert RetryPolicy(base_delay=1.0, max_delay=5.0).delay(1, ValueError(), 0.5) == 0.5
+    assert RetryPolicy(base_delay=1.0, max_delay=5.0).delay(1, None, 0.5) == 0.5
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RetryPolicy)])
