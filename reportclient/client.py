@@ -23,7 +23,7 @@ from reportclient.engine import Engine
 from reportclient.flush import Flusher
 from reportclient.locks import TreeLocks
 from reportclient.notices import Notices
-from reportclient.passes import Node, Reporter, TreeReader
+from reportclient.passes import Fleet, Node, Reporter, TreeReader
 from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderSubTree, ProviderTree
 from reportclient.result import ProviderResult, SyncResult
@@ -118,13 +118,14 @@ class ReportClient:
             random=random,
         )
         self._calls = Calls(self._transport, self._engine)
-        # Nodes have threads of their own: their passes wait for requests.
-        self._nodes = Workers(max_workers, "reportclient-node")
         self._locks = TreeLocks()
         self._reader = TreeReader(self._engine, self._locks)
         self._single = SingleProvider(self._engine, self._locks, self._reader)
         self._flusher = Flusher(self._engine, self._locks)
         self._reporter = Reporter(self._engine, self._reader, self._flusher)
+        # Nodes have threads of their own: their passes wait for requests.
+        self._nodes = Workers(max_workers, "reportclient-node")
+        self._fleet = Fleet(self._engine, self._calls, self._reader, self._reporter, self._nodes)
         _clients.add(self)
 
     def close(self) -> None:
@@ -225,32 +226,7 @@ class ReportClient:
         for given, name in nodes:
             uuid = validation.normalise_uuid(given, field="rp_uuid")
             wanted.append(Node(uuid, validation.check_name(name, provider=uuid)))
-        uuids = [node.uuid for node in wanted]
-        call, listing = self._calls.begin(context), SyncResult()
-        with self._calls.accounted(call, listing):
-            unread = self._reader.refresh_due(call.api, uuids)
-        cache = self._engine.cache
-
-        def one_node(node: Node) -> SyncResult:
-            own, result = self._calls.begin(context), SyncResult()
-            try:
-                if node.uuid in unread:
-                    raise unread[node.uuid]
-                with self._calls.accounted(own, result):
-                    missing = cache.root_of(node.uuid) is None
-                    self._reporter.report(
-                        node, driver, own.api, result, startup=startup, missing=missing
-                    )
-            except Exception as error:  # noqa: BLE001 - one node's, drivers' included
-                result.error = error
-            if progress is not None:
-                progress(node.uuid, result)
-            return result
-
-        outcomes = self._nodes.run(one_node, wanted)
-        return {
-            node.uuid: outcome.unwrap() for node, outcome in zip(wanted, outcomes, strict=True)
-        }
+        return self._fleet.report(context, wanted, driver, startup, progress)
 
     def plan_report(
         self,

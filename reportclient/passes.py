@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tenacity
@@ -11,6 +11,7 @@ import tenacity
 from reportclient import allocations as allocations_
 from reportclient import exceptions
 from reportclient.api import ConsumerAllocations, PlacementAPI
+from reportclient.calls import Calls
 from reportclient.driver import Driver
 from reportclient.engine import Engine
 from reportclient.flush import Flusher
@@ -19,8 +20,10 @@ from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree
 from reportclient.result import SyncResult
 from reportclient.snapshot import TreeSnapshot
+from reportclient.types import Context
+from reportclient.workers import Workers
 
-__all__ = ["Node", "Reporter", "TreeReader", "no_parent"]
+__all__ = ["Fleet", "Node", "Reporter", "TreeReader", "no_parent"]
 
 _EMPTY_TREE = TreeSnapshot.build(())
 #: How often a driver is run again in one pass because of a real clash.
@@ -159,6 +162,65 @@ class Reporter:
         tree = ProviderTree.from_snapshot(above, base=above)
         tree.new_child(node.name, node.parent_uuid, uuid=node.uuid)
         return tree
+
+
+class Fleet:
+    """Many nodes, side by side."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        calls: Calls,
+        reader: TreeReader,
+        reporter: Reporter,
+        workers: Workers,
+    ) -> None:
+        self._engine = engine
+        self._calls = calls
+        self._reader = reader
+        self._reporter = reporter
+        self._workers = workers
+
+    def report(
+        self,
+        context: Context | None,
+        nodes: Sequence[Node],
+        driver: Driver,
+        startup: bool,
+        progress: Callable[[str, SyncResult], None] | None,
+    ) -> dict[str, SyncResult]:
+        """One pass of every node; see `ReportClient.report_many`."""
+        call, listing = self._calls.begin(context), SyncResult()
+        with self._calls.accounted(call, listing):
+            unread = self._reader.refresh_due(call.api, [node.uuid for node in nodes])
+
+        def one_node(node: Node) -> SyncResult:
+            result = SyncResult()
+            try:
+                if node.uuid in unread:
+                    raise unread[node.uuid]
+                self._one(context, node, driver, startup, result)
+            except Exception as error:  # noqa: BLE001 - one node's, drivers' included
+                result.error = error
+            if progress is not None:
+                progress(node.uuid, result)
+            return result
+
+        outcomes = self._workers.run(one_node, nodes)
+        return {node.uuid: out.unwrap() for node, out in zip(nodes, outcomes, strict=True)}
+
+    def _one(
+        self,
+        context: Context | None,
+        node: Node,
+        driver: Driver,
+        startup: bool,
+        result: SyncResult,
+    ) -> None:
+        call = self._calls.begin(context)
+        with self._calls.accounted(call, result):
+            missing = self._engine.cache.root_of(node.uuid) is None
+            self._reporter.report(node, driver, call.api, result, startup=startup, missing=missing)
 
 
 def no_parent(uuid: str, name: str, parent: str) -> exceptions.ParentProviderNotFound:

@@ -13,6 +13,26 @@ from reportclient.testing.fake import FakePlacement
 KINDS = {"fake": FakePlacement, "embedded": EmbeddedPlacement}
 
 
+class Clock:
+    """Seconds that pass when a test says so, or when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
 @pytest.fixture(params=list(KINDS))
 def placement(request):
     """A Placement: the fake and the real one in turn."""

@@ -13,26 +13,6 @@ from reportclient import ReportClient
 from reportclient.testing.embedded import EmbeddedPlacement
 
 
-class Clock:
-    """Seconds that pass when a test says so, or when the client sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def make_client(placement, clock):
     """Build clients as an agent would; further settings as keywords."""

@@ -20,26 +20,6 @@ URL = "http://placement.test/placement"
 TOKEN = "gAAAAABsecretsecretsecret"
 
 
-class Clock:
-    """Seconds that pass only while somebody sleeps, or a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def url():
     return URL
