@@ -250,7 +250,6 @@ class ReportClient:
         self,
         context: Context | None,
         rp_uuid: str,
-        *,
         name: str | None = None,
         parent_provider_uuid: str | None = None,
     ) -> ProviderTree:
@@ -300,7 +299,6 @@ class ReportClient:
         self,
         context: Context | None,
         rp_uuid: str,
-        *,
         name: str | None = None,
         parent_provider_uuid: str | None = None,
     ) -> ProviderSubTree:
