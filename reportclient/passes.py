@@ -150,6 +150,9 @@ class Reporter:
         snapshot = None if missing else self._reader.fresh_snapshot(api, node.uuid)
         if snapshot is not None:
             tree = ProviderTree.from_snapshot(snapshot, base=snapshot)
+            holder = snapshot.by_name.get(node.name)
+            if holder not in (None, node.uuid):
+                raise _name_is_taken(node, str(holder))
             tree.rename(node.uuid, node.name)
             return tree
         if node.parent_uuid is None:
@@ -229,6 +232,16 @@ def no_parent(uuid: str, name: str, parent: str) -> exceptions.ParentProviderNot
         f"{name} ({uuid}) was not created: there is no provider {parent} to be its parent.",
         provider=uuid,
     )
+
+
+def _name_is_taken(node: Node, holder: str) -> exceptions.ResourceProviderNameConflict:
+    conflict = exceptions.ResourceProviderNameConflict(
+        f"The name {node.name!r}, wanted for {node.uuid}, belongs to {holder}, which is a "
+        "provider of the same tree.",
+        provider=node.uuid,
+    )
+    conflict.name, conflict.holder = node.name, holder
+    return conflict
 
 
 def _worth_redriving(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ import uuid as uuid_
 from collections.abc import Mapping
 from typing import Any
 
+from reportclient import exceptions
 from reportclient.types import Inventory, ProviderData, ProviderRecord
 from reportclient.validation import normalise_uuid, same_number, uuid_or_text
 
@@ -57,7 +58,16 @@ def copied(fields: Any) -> Any:
 
 
 def inventory_changed(old: Inventory, new: Inventory) -> bool:
-    """Whether an inventory is another; a missing field is "no opinion"."""
+    """Whether an inventory is another; a missing field is "no opinion".
+
+    :raises InvalidInventory: the new one is no mapping.
+    """
+    if not isinstance(new, Mapping):
+        raise exceptions.InvalidInventory(
+            f"inventory {new!r} is not a mapping of resource classes.",
+            field="inventory",
+            value=new,
+        )
     if old.keys() != new.keys():
         return True
     for name, fields in new.items():

@@ -482,3 +482,24 @@ def test_sharing_providers_cost_one_listing(client, placement, root, operator, s
     clock.now += 300
     client.get_provider_tree_and_ensure_root(None, root)
     assert placement.by_kind() == {"GET /resource_providers": 2}
+
+
+def test_a_driver_may_report_for_a_sharing_provider(client, root, operator, shared_disk, editing):
+    pool, aggregate = shared_disk
+    operator.create_provider("host1", uuid=root)
+    operator.set_aggregates(root, {aggregate})
+
+    def edit(tree):
+        tree.update_inventory(pool, {"DISK_GB": {"total": 6000}})
+        tree.add_traits(pool, "CUSTOM_FAST")
+
+    assert client.report(None, root, "host1", editing(edit)).complete
+    there = operator.provider(pool)
+    assert there["inventory"]["DISK_GB"]["total"] == 6000
+    assert there["traits"] == ["CUSTOM_FAST", "MISC_SHARES_VIA_AGGREGATE"]
+
+
+@pytest.mark.parametrize("inventory", [[], None, "VCPU", 7])
+def test_an_inventory_that_is_no_mapping(client, root, editing, inventory):
+    with pytest.raises(exceptions.InvalidInventory, match="mapping"):
+        client.report(None, root, "h", editing(lambda t: t.update_inventory(root, inventory)))

@@ -351,3 +351,25 @@ def test_swapping_names_and_turning_a_branch_over(client, operator, root, editin
     assert operator.provider(one)["name"] == "two"
     assert operator.provider(two)["name"] == "one"
     assert operator.provider(one)["parent"] == two
+
+
+def test_the_new_name_of_a_host_is_that_of_its_child(client, operator, root, editing):
+    client.report(None, root, "h", editing(lambda t: t.new_child("kid", root)))
+    with pytest.raises(exceptions.ResourceProviderNameConflict) as caught:
+        client.report(None, root, "kid", editing(nothing))
+    assert caught.value.holder == operator.providers()["kid"]
+
+
+def test_a_tree_built_by_hand_for_a_host_that_nobody_has_read(client, operator):
+    """What is there and is not mentioned stays: nobody knows what it began as."""
+    root = operator.create_provider("x")
+    operator.create_provider("foreign", parent=root)
+    operator.set_inventory(root, {"VCPU": {"total": 1}})
+    tree = reportclient.ProviderTree()
+    tree.new_root("x", root)
+    tree.new_child("own", root)
+    tree.update_inventory(root, {"MEMORY_MB": {"total": 5}})
+    result = client.update_from_provider_tree(None, tree)
+    assert result.providers[root].adopted
+    assert set(operator.providers()) == {"x", "foreign", "own"}
+    assert set(operator.provider(root)["inventory"]) == {"VCPU", "MEMORY_MB"}
