@@ -52,14 +52,10 @@ def release(api: PlacementAPI, engine: Engine, providers: Collection[str]) -> li
             api.put_allocations(consumer, left)
             LOG.info("Took %d providers' allocations from consumer %s.", len(going), consumer)
 
-    def may_retry(error: BaseException) -> bool:
-        # Reading first settles a write whose answer was lost.
-        return isinstance(error, exceptions.ConcurrentUpdate) or (
-            isinstance(error, exceptions.ReportClientError) and error.outcome_unknown
-        )
-
     def until_taken(consumer: str) -> None:
-        engine.retrying(may_retry)(take, consumer)
+        # Reading first settles a write whose answer was lost.
+        retrying, _ = engine.settling()
+        retrying(take, consumer)
 
     workers_.values(engine.workers.run(until_taken, consumers))
     return consumers

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import tenacity
 
+from reportclient import exceptions
 from reportclient.cache import Cache
 from reportclient.cache_file import CacheFile
 from reportclient.names import KnownNames
@@ -17,7 +18,33 @@ from reportclient.refresh import Refresher
 from reportclient.retry import RetryPolicy
 from reportclient.workers import Workers
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "Settling"]
+
+
+class Settling:
+    """Which failures of a write are worth another attempt: one rule for all.
+
+    Others' writes are waited out for as long as the policy says; answers that
+    were lost only a few times, each settled by reading before the next.
+
+    :ivar lost: how many answers were lost so far.
+    """
+
+    def __init__(self, limit: int, *, conflicts: bool = True) -> None:
+        self._limit = limit
+        self._conflicts = conflicts
+        self.lost = 0
+
+    def may_retry(self, error: BaseException) -> bool:
+        """Whether to try again after a failure. Asked once for each."""
+        if isinstance(error, exceptions.ResourceProviderUpdateConflict):
+            return False
+        if isinstance(error, exceptions.ConcurrentUpdate):
+            return self._conflicts
+        if isinstance(error, exceptions.ReportClientError) and error.outcome_unknown:
+            self.lost += 1
+            return self.lost <= self._limit
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +117,14 @@ class Engine:
         return self.retry.retrying(
             clock=self.clock, sleep=self.sleep, random=self.random, retry_on=retry_on
         )
+
+    def settling(self, *, conflicts: bool = True) -> tuple[tenacity.Retrying, Settling]:
+        """A loop for a write, and its count of lost answers.
+
+        :param conflicts: whether an outdated generation is tried again.
+        """
+        settling = Settling(self.retry.resend_attempts, conflicts=conflicts)
+        return self.retrying(settling.may_retry), settling
 
     def renew_locks(self) -> None:
         """Take new locks: after a fork, other threads may have held them."""

@@ -73,28 +73,20 @@ class ProviderKeeper:
         step: Callable[[bool], None],
     ) -> None:
         """Run a step until its outcome is known; it is told of a lost answer."""
-        lost = 0
+        retrying, settling = self._engine.settling()
 
         def attempt() -> None:
-            nonlocal lost
             try:
-                step(lost > 0)
+                step(settling.lost > 0)
             except exceptions.ReportClientError as error:
                 if isinstance(error, exceptions.ConcurrentUpdate):
                     self._result.count_conflict()
                 elif error.outcome_unknown:
-                    lost += 1
                     # Whatever was sent, the tree may not be as we believe.
                     self._engine.cache.make_due(operation.uuid)
                 raise
 
-        def may_retry(error: BaseException) -> bool:
-            if isinstance(error, exceptions.ConcurrentUpdate):
-                return True
-            unknown = isinstance(error, exceptions.ReportClientError) and error.outcome_unknown
-            return unknown and lost <= self._engine.retry.resend_attempts
-
-        self._engine.retrying(may_retry)(attempt)
+        retrying(attempt)
 
     # -- create -------------------------------------------------------------
 

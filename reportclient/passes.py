@@ -108,7 +108,7 @@ class Reporter:
         for attempt in retrying:
             with attempt:
                 result.redriven = attempt.retry_state.attempt_number - 1
-                result.providers.clear()
+                result.try_again()
                 tree = self._tree(api, node, missing=missing and not result.redriven)
                 try:
                     driver.update_provider_tree(tree, node.name)

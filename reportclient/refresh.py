@@ -111,17 +111,16 @@ class Refresher:
         failed: dict[str, Exception] = {}
         waiting = list(dict.fromkeys(uuids))
         for _ in range(_RESTARTS):
-            failed |= self._refresh_once(api, waiting)
+            found = self._refresh_once(api, waiting)
+            failed = {uuid: e for uuid, e in failed.items() if uuid not in waiting} | found
             # A provider went away between the listing and its reading.
             waiting = [
                 uuid
-                for uuid in waiting
-                if isinstance(failed.get(uuid), exceptions.ResourceProviderNotFound)
+                for uuid, error in found.items()
+                if isinstance(error, exceptions.ResourceProviderNotFound)
             ]
             if not waiting:
                 break
-            for uuid in waiting:
-                del failed[uuid]
         return failed
 
     def _refresh_once(self, api: PlacementAPI, uuids: Sequence[str]) -> dict[str, Exception]:

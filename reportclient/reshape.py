@@ -90,11 +90,11 @@ def _send(
     engine: Engine,
     result: SyncResult,
 ) -> None:
-    lost = 0
+    # A conflict is for the driver: the tree and the allocations are outdated.
+    retrying, settling = engine.settling(conflicts=False)
 
     def attempt() -> None:
-        nonlocal lost
-        if lost and _applied(wanted, allocations, api, engine):
+        if settling.lost and _applied(wanted, allocations, api, engine):
             return
         try:
             api.reshape(wanted, allocations)
@@ -103,18 +103,8 @@ def _send(
             raise exceptions.PlacementReshapeConflict(
                 f"A generation was outdated while reshaping: {error}", **error.facts
             ) from error
-        except exceptions.ReportClientError as error:
-            lost += error.outcome_unknown
-            raise
 
-    def may_retry(error: BaseException) -> bool:
-        return (
-            isinstance(error, exceptions.ReportClientError)
-            and error.outcome_unknown
-            and lost <= engine.retry.resend_attempts
-        )
-
-    engine.retrying(may_retry)(attempt)
+    retrying(attempt)
 
 
 def _applied(

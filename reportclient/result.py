@@ -114,6 +114,11 @@ class SyncResult:
         with self._lock:
             self.conflicts += 1
 
+    def try_again(self) -> None:
+        """Keep what was done, and let what stood in the way show again."""
+        for provider in self.providers.values():
+            provider.kept = provider.pending = provider.failed = None
+
     @property
     def changed(self) -> bool:
         """Whether anything was written to Placement."""

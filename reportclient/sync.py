@@ -154,8 +154,8 @@ class _Flush:
     def _write(self, operations: Sequence[WriteAspect]) -> None:
         by_provider: dict[str, list[WriteAspect]] = {}
         for operation in operations:
-            result = self._result.providers.get(operation.uuid)
-            if result is None or result.failed is None:
+            # One that could not be renamed or moved is there all the same.
+            if self._engine.cache.provider(operation.uuid) is not None:
                 by_provider.setdefault(operation.uuid, []).append(operation)
         writable = [operation for group in by_provider.values() for operation in group]
         if self._ensure_names(writable):

@@ -36,9 +36,8 @@ class _Write:
     attempts: int = 0
     #: The provider as the last answer showed it, if the cache has it not.
     provider: CachedProvider | None = None
-    #: The value of a write whose answer was lost, and how many were lost.
+    #: The value of a write whose answer was lost.
     sent: Any = None
-    lost_answers: int = 0
     #: Classes that cannot be removed because allocations hold them.
     kept: set[str] = dataclasses.field(default_factory=set)
     #: What has been seen to once and must not come up again.
@@ -83,9 +82,7 @@ class AspectWriter:
                 ProviderRecord(operation.uuid, operation.name)
             )
             write.provider = known.outdate(operation.aspect)
-        # Two budgets: others' writes are waited out for as long as the policy
-        # says, a Placement that does not answer only for a few attempts.
-        retrying = self._engine.retrying(lambda error: self._may_retry(write, error))
+        retrying, _ = self._engine.settling()
         try:
             retrying(self._attempt, write)
         except exceptions.ResourceProviderUpdateConflict:
@@ -125,17 +122,6 @@ class AspectWriter:
         if provider is not None:
             stored = provider.written(aspect, answer.value, generation, answer.generation)
             self._engine.cache.update(stored, wrote=True)
-
-    def _may_retry(self, write: _Write, error: BaseException) -> bool:
-        if isinstance(error, exceptions.ResourceProviderUpdateConflict):
-            return False
-        if isinstance(error, exceptions.ConcurrentUpdate):
-            return True
-        return (
-            isinstance(error, exceptions.ReportClientError)
-            and error.outcome_unknown
-            and write.lost_answers <= self._engine.retry.resend_attempts
-        )
 
     def _attempt(self, write: _Write) -> None:
         while True:
@@ -180,7 +166,6 @@ class AspectWriter:
             if _lost_a_race_inside(aspect, error):
                 self._result.count_conflict()
                 raise exceptions.ConcurrentUpdate(str(error), **error.facts) from error
-            write.lost_answers += error.outcome_unknown
             raise
         stored = provider.written(aspect, answer.value, guard, answer.generation)
         self._believe(write, stored, wrote=True)

@@ -7,6 +7,7 @@ import random
 import uuid
 
 import pytest
+import requests
 
 from reportclient import RetryPolicy, exceptions, provider_uuid
 from reportclient.drivers import FileDriver, HostDriver
@@ -208,3 +209,15 @@ def test_a_race_lost_inside_the_server_again_and_again(
     assert result.conflicts == 5
     assert operator.provider(root)["traits"] == ["HW_CPU_X86_AVX"]
     assert operator.provider(root)["aggregates"] == [aggregate]
+
+
+@pytest.mark.parametrize("path", ["/traits/CUSTOM_A", "*/traits"])
+def test_lost_answers_have_a_small_budget_of_their_own(client, placement, operator, root, path):
+    """Others' writes are waited out; a Placement that does not answer is not."""
+    operator.create_provider("host1", uuid=root)
+    lost = requests.exceptions.ReadTimeout("slow")
+    placement.fail(("PUT", path), lost, times=999)
+    with pytest.raises(exceptions.PlacementTimeout):
+        client.set_traits_for_provider(None, root, ["CUSTOM_A"])
+    limit = 1 + RetryPolicy().resend_attempts
+    assert len([r for r in placement.requests if r.method == "PUT"]) <= limit * limit + 1

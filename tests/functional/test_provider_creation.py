@@ -117,6 +117,7 @@ def test_b31_moving_where_the_server_cannot(older, make_client, root, editing):
 
     def move(tree):
         tree.move(two, one)
+        tree.update_inventory(two, {"VGPU": {"total": 1}})
         tree.update_inventory(root, {"VCPU": {"total": 1}})
 
     with pytest.raises(exceptions.ResourceProviderSyncFailed) as caught:
@@ -126,6 +127,7 @@ def test_b31_moving_where_the_server_cannot(older, make_client, root, editing):
     assert (failure.needed, failure.offered[1]) == ("1.37", "1.36")
     assert not failure.retryable
     assert caught.value.result.providers[root].written
+    assert caught.value.result.providers[two].written, "it is there, only in the wrong place"
 
 
 def test_b31_moving_where_it_can(client, operator, root, editing):

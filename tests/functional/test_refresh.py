@@ -215,3 +215,15 @@ def test_b142_nonsense_with_status_200_changes_nothing(
     assert get(client, trees[0]).exists(f"{trees[0]}_2")
     assert {request.method for request in placement.requests} == {"GET"}
     assert operator.providers() == before
+
+
+def test_a_provider_that_is_listed_and_never_there_is_an_error(client, placement, operator, root):
+    """Not "there is nothing": that would have it created."""
+    operator.create_provider("host1", uuid=root)
+    body = {"errors": [{"status": 404, "detail": "No resource provider"}]}
+    placement.respond(
+        ("GET", f"/resource_providers/{root}/traits"), status=404, body=body, times=99
+    )
+    with pytest.raises(exceptions.ResourceProviderNotFound):
+        get(client, root)
+    assert {request.method for request in placement.requests} == {"GET"}

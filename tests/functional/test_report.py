@@ -133,6 +133,29 @@ def test_real_clash_runs_the_driver_again(client, operator, root, editing):
     assert operator.provider(root)["inventory"]["VCPU"]["total"] == 16
 
 
+def test_what_was_done_before_the_driver_ran_again_is_in_the_result(
+    client, operator, root, editing
+):
+    client.report(
+        None, root, "host1", editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 8}}))
+    )
+    child = reportclient.provider_uuid(root, "child")
+    others = iter([{"VCPU": {"total": 4}}])
+
+    def edit(tree):
+        for inventory in others:
+            operator.set_inventory(root, inventory)
+        if not tree.exists(child):
+            tree.new_child("child", root, uuid=child)
+        tree.update_inventory(root, {"VCPU": {"total": 16}})
+
+    result = client.report(None, root, "host1", editing(edit))
+    assert result.redriven == 1
+    assert result.providers[child].created
+    assert result.providers[root].written
+    assert result.complete
+
+
 def test_b23_an_endless_fight_ends_with_a_hint(client, operator, root, editing):
     client.report(
         None, root, "host1", editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 8}}))
