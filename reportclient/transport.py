@@ -54,7 +54,7 @@ from reportclient.retry import RetryBudget, RetryPolicy
 __all__ = ["Answer", "Microversion", "Transport", "format_microversion"]
 
 #: After so many connect failures in a row the catalog is fetched again: the
-#: endpoint may have moved.
+#: endpoint may have moved, and another host may have its address.
 _CATALOG_AFTER = 3
 _REDIRECTS = 3
 #: 303 is not among them: it asks for another method.
@@ -341,7 +341,8 @@ class Transport:
             with self._lock:
                 self._refused = None
             return
-        if isinstance(failure, exceptions.ConnectFailed | exceptions.PlacementTimeout):
+        reaching = exceptions.ConnectFailed | exceptions.PlacementTimeout | exceptions.TLSFailed
+        if isinstance(failure, reaching):
             with self._lock:
                 self._connect_failures += 1
                 again = self._connect_failures % _CATALOG_AFTER == 0
@@ -376,8 +377,8 @@ def _may_resend(safe: bool, error: BaseException) -> bool:
     if not isinstance(error, exceptions.PlacementUnavailable | exceptions.ServerError):
         return False
     if isinstance(error, exceptions.Unauthorized | exceptions.EndpointMissing):
-        # The token and the catalog have been renewed by now: only time, or
-        # somebody, can help.
+        # The token was renewed already, and the catalog will be before the
+        # next request: only time, or somebody, can help.
         return False
     return safe or not (error.outcome_unknown or isinstance(error, exceptions.BadAnswer))
 

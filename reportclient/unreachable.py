@@ -81,8 +81,16 @@ _HANDSHAKE = (
     "WRONG_SSL_VERSION",
     "SSLV3_ALERT_HANDSHAKE_FAILURE",
     "TLSV1_ALERT_PROTOCOL_VERSION",
+    # The server does not take our certificate, or wants one.
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+    "SSLV3_ALERT_CERTIFICATE_",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     "TLSV1_UNRECOGNIZED_NAME",
 )
+#: What OpenSSL says of files that hold no certificate, or not the key of it.
+_FILES = ("NO_CERTIFICATE_OR_CRL_FOUND", "KEY_VALUES_MISMATCH")
 _HINT = (
     " (Is there an auth_type, and what it needs, in the section of the configuration "
     "that is about Placement?)"
@@ -93,8 +101,12 @@ def no_answer(error: Exception, *, method: str, url: str) -> exceptions.ReportCl
     """The exception that a failure of keystoneauth1 or requests stands for."""
     kind, sent = _classify(error)
     hint = _HINT if isinstance(error, ksa.MissingAuthPlugin) else ""
+    # They tell the URL twice, and the reason after it: a long query would
+    # leave no room for that.
+    query = url.partition("?")[2]
+    said = str(error).replace(query, "...") if query else str(error)
     failure = kind(
-        f"{method} {url}: {readable(str(error)) or type(error).__name__}{hint}",
+        f"{method} {url}: {readable(said) or type(error).__name__}{hint}",
         method=method,
         url=url,
     )
@@ -111,6 +123,8 @@ def no_answer(error: Exception, *, method: str, url: str) -> exceptions.ReportCl
 def _classify(error: Exception) -> tuple[_Kind, bool]:
     """The kind of failure, and whether Placement may have got the request."""
     original = error.original if isinstance(error, ksa.UnknownConnectionError) else error
+    if any(map(_of_our_files, _causes(error))):
+        return exceptions.ConfigurationError, False
     for types, kind in _NEVER_SENT:
         if isinstance(original, types):
             return kind, False
@@ -143,6 +157,13 @@ def _before_sending(error: BaseException) -> bool:
         )
         or (isinstance(cause, ssl.SSLError) and _of_handshake(cause))
         for cause in _causes(error)
+    )
+
+
+def _of_our_files(error: BaseException) -> bool:
+    """Whether the files of certificates and keys are there, but are none."""
+    return isinstance(error, ssl.SSLError) and (
+        getattr(error, "reason", None) in _FILES or "PEM lib" in str(error)
     )
 
 
