@@ -2,8 +2,7 @@
 """A Placement for unit tests: quick, in memory, and no easier than the real one.
 
 It keeps the rules, microversions, error codes and error texts of the real
-service (one suite of tests compares the two), but for ``GET
-/allocation_candidates``, which it answers 501. Its generations begin and jump
+service (one suite of tests compares the two). Its generations begin and jump
 at random.
 
 With requests-mock::
@@ -62,7 +61,6 @@ _ERRORS = {
         "Unsupported Media Type",
         "The request media type {content_type} is not supported by this server.",
     ),
-    501: ("Not Implemented", "The fake does not know this."),
 }
 _NO_TOKEN = {
     "message": "This server could not verify that you are authorized to access the document "
@@ -193,8 +191,6 @@ class FakePlacement(Meddling):
                     version,
                     self._newest,
                 )
-                if request.path == "/allocation_candidates":
-                    raise Refusal(501, "The fake has no allocation candidates: EmbeddedPlacement")
                 return _answered(handle(self.state, request), version, head)
             except Refusal as refusal:
                 if refusal.allow:

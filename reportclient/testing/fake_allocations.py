@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fake Placement's routes for usages, allocations and the reshaper."""
+"""The fake Placement's routes for usages, candidates, allocations and the reshaper."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reportclient.testing import fake_ledger
+from reportclient.testing.fake_candidates import allocation_candidates
 from reportclient.testing.fake_checks import (
     allocations_of,
     check,
@@ -16,6 +17,7 @@ from reportclient.testing.fake_checks import (
     is_uuid,
     object_of,
 )
+from reportclient.testing.fake_groups import parsed
 from reportclient.testing.fake_ledger import Claim
 from reportclient.testing.fake_queries import check_query
 from reportclient.testing.fake_routes import Answer, Request, route
@@ -110,6 +112,12 @@ def _sum(consumers: Iterable[Consumer]) -> dict[str, int]:
             for name, amount in resources.items():
                 used[name] = used.get(name, 0) + amount
     return used
+
+
+@route("GET", "/allocation_candidates", (1, 10))
+def _candidates(state: FakeState, request: Request) -> Answer:
+    body = allocation_candidates(state, parsed(request))
+    return Answer(200, body, modified=state.clock())
 
 
 @route("GET", "/allocations/{consumer}")

@@ -111,8 +111,12 @@ def normal(answer, key=None):
     if isinstance(answer, dict):
         return {k: _normal_field(k, value) for k, value in answer.items()}
     if isinstance(answer, list):
-        return sorted((normal(each) for each in answer), key=repr)
+        return sorted((normal(each) for each in answer), key=_in_order)
     return text(answer) if key == "detail" else answer
+
+
+def _in_order(answer):
+    return json.dumps(answer, sort_keys=True)
 
 
 def _normal_field(key, value):

@@ -187,6 +187,73 @@ def test_several_consumers_at_once(both, version):
     look_closely(both)
 
 
+def test_every_route_at_every_microversion(both):
+    """Hold, look, change, let go."""
+    project = "/usages?project_id=p"
+    for minor in range(40):
+        version = f"1.{minor}"
+
+        def ask(method, path, body=None, version=version):
+            return both(method, path, body, version)[0]
+
+        def look_around(ask=ask):
+            assert ask("GET", f"/resource_providers/{PARENT}/allocations") == 200
+            assert ask("GET", f"/resource_providers/{CHILD}/usages") == 200
+            assert ask("GET", f"/allocations/{FIRST}") == 200
+            ask("GET", project)
+            ask("GET", f"{project}&user_id=u")
+            ask("GET", f"{project}&consumer_type=INSTANCE")
+
+        first, second = ({PARENT: {"VCPU": 1}, CHILD: {"VCPU": 2}}, {CHILD: {"VCPU": 1}})
+        assert ask("PUT", f"/allocations/{FIRST}", a_body(version, FIRST, first)) == 204
+        look_around()
+        bodies = {
+            FIRST: a_body(version, FIRST, second, bulk=True),
+            THIRD: a_body(version, THIRD, first, bulk=True),
+        }
+        assert ask("POST", "/allocations", bodies) == (204 if minor >= 13 else 404)
+        look_around()
+        ask("PUT", f"/allocations/{FIRST}", a_body(version, FIRST, {}))
+        ask("DELETE", f"/allocations/{FIRST}")
+        assert ask("DELETE", f"/allocations/{FIRST}") == 404
+        ask("DELETE", f"/allocations/{THIRD}")
+        look_around()
+
+
+def test_mappings_go_with_a_write_and_are_not_kept(both):
+    for version, expected in (("1.33", 400), ("1.34", 204), ("1.39", 204)):
+        mappings = {"": [PARENT], "_NET": [CHILD]}
+        body = a_body(version, FIRST, {PARENT: {"VCPU": 1}}, mappings=mappings)
+        assert both("PUT", f"/allocations/{FIRST}", body, version)[0] == expected
+        look(both)
+        body = {SECOND: a_body(version, SECOND, {CHILD: {"VCPU": 1}}, True, mappings=mappings)}
+        assert both("POST", "/allocations", body, version)[0] == expected
+        look(both)
+
+
+def test_consumers_that_change_owner_and_type(both):
+    """One that an old client wrote is of an unknown type until a newer one writes it."""
+    for version, more in (
+        ("1.37", {"project_id": "p", "user_id": "u"}),
+        ("1.38", {"project_id": "p", "user_id": "another"}),
+        ("1.38", {"project_id": "q", "user_id": "another", "consumer_type": "MIGRATION"}),
+        ("1.37", {"project_id": "q", "user_id": "u"}),
+        ("1.12", {"project_id": "p", "user_id": "u"}),
+        ("1.0", {}),
+        ("1.39", {"consumer_type": "unknown"}),
+        ("1.39", {"consumer_type": "ALL"}),
+    ):
+        body = a_body(version, FIRST, {PARENT: {"VCPU": 1}}, **more)
+        both("PUT", f"/allocations/{FIRST}", body, version)
+        for project in ("p", "q", "00000000-0000-0000-0000-000000000000"):
+            for rest in ("", "&user_id=u", "&user_id=another"):
+                path = f"/usages?project_id={project}{rest}"
+                both("GET", path, version="1.9")
+                for kind in ("INSTANCE", "MIGRATION", "ALL", "unknown", "all"):
+                    both("GET", f"{path}&consumer_type={kind}")
+        both("GET", f"/allocations/{FIRST}")
+
+
 # -- reshaping -------------------------------------------------------------------------
 
 LEFT = {name: record for name, record in INVENTORY.items() if name != "VCPU"}

@@ -98,16 +98,6 @@ def test_upgrading_keeps_the_data():
     assert len(adapter.get("/resource_providers").json()["resource_providers"]) == 1
 
 
-def test_what_the_fake_does_not_know_it_says():
-    answer = (
-        FakePlacement()
-        .adapter(default_microversion="1.39")
-        .get("/allocation_candidates?resources=VCPU:1", raise_exc=False)
-    )
-    assert answer.status_code == 501
-    assert "allocation candidates" in answer.json()["errors"][0]["detail"]
-
-
 @pytest.mark.parametrize("url", [None, "http://elsewhere:8778/placement", "https://sub.example/"])
 def test_with_requests_mock(url):
     fake = FakePlacement()
