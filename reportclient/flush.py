@@ -57,6 +57,7 @@ class Flusher:
             self._carry_out(plan, api, result, allocations)
 
         plan = self._locked(mine, base, api, carry_out, reshape=allocations is not None)
+        self._note_left_out(mine, result)
         if plan is not None:
             tree.rebase(_rebased(base, mine, result))
             judge(result)
@@ -164,13 +165,26 @@ class Flusher:
         allocations: Mapping[str, ConsumerAllocations] | None,
     ) -> None:
         result.plan = plan
+        ended = False
         try:
             sync.carry_out(plan, api, self._engine, result, allocations)
+            ended = True
         finally:
-            # A reshape leaves its generations unknown, however it ends.
-            doubted = result.failures if allocations is None else [op.uuid for op in plan]
-            for uuid in doubted:
+            # A reshape leaves its generations unknown, however it ends; and after
+            # a failure that nobody foresaw, anything may be otherwise.
+            whole = allocations is not None or not ended
+            for uuid in [op.uuid for op in plan] if whole else result.failures:
                 self._engine.cache.make_due(uuid)
+
+    def _note_left_out(self, mine: TreeSnapshot, result: SyncResult) -> None:
+        """Say of every pass, not of the first only, what this Placement lacks."""
+        unknown = self._engine.names.unknown
+        if not unknown:
+            return
+        for record in mine.records.values():
+            lacking = unknown & {*(record.inventory or ()), *(record.traits or ())}
+            if lacking and not record.sharing:
+                result.of(record.uuid, record.name).left_out |= lacking
 
 
 def _root(uuid: str, records: Mapping[str, ProviderRecord]) -> str:

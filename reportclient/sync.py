@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from reportclient import exceptions, merge, text
+from reportclient import workers as workers_
 from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.engine import Engine
 from reportclient.identity import ProviderKeeper
@@ -34,6 +35,7 @@ __all__ = ["carry_out"]
 LOG = text.logger(__name__)
 
 Op = TypeVar("Op", bound=Operation)
+T = TypeVar("T")
 
 
 def carry_out(
@@ -126,7 +128,7 @@ class _Flush:
             level = [op for op in waiting if op.parent_uuid not in coming]
             waiting = [op for op in waiting if op.parent_uuid in coming]
             ready = [op for op in level if not self._lacks_parent(op)]
-            self._engine.workers.run(lambda op: self._guarded(self._keeper.create, op), ready)
+            self._each(lambda op: self._guarded(self._keeper.create, op), ready)
 
     def _lacks_parent(self, operation: CreateProvider) -> bool:
         parent = self._result.providers.get(operation.parent_uuid or "")
@@ -149,7 +151,7 @@ class _Flush:
             parents = {operation.parent_uuid for operation in waiting}
             level = [op for op in waiting if op.uuid not in parents]
             waiting = [op for op in waiting if op.uuid in parents]
-            self._engine.workers.run(lambda op: self._guarded(self._keeper.delete, op), level)
+            self._each(lambda op: self._guarded(self._keeper.delete, op), level)
 
     def _write(self, operations: Sequence[WriteAspect]) -> None:
         by_provider: dict[str, list[WriteAspect]] = {}
@@ -159,7 +161,7 @@ class _Flush:
                 by_provider.setdefault(operation.uuid, []).append(operation)
         writable = [operation for group in by_provider.values() for operation in group]
         if self._ensure_names(writable):
-            self._engine.workers.run(self._write_provider, list(by_provider.values()))
+            self._each(self._write_provider, list(by_provider.values()))
 
     def _write_provider(self, operations: Iterable[WriteAspect]) -> None:
         for operation in operations:
@@ -189,6 +191,10 @@ class _Flush:
             # The provider that needs the name will meet it again and say so.
             LOG.debug("Not all names could be ensured at once: %s", error)
         return True
+
+    def _each(self, step: Callable[[T], None], items: Sequence[T]) -> None:
+        """Do it for all, side by side; then raise what was not foreseen (P7)."""
+        workers_.values(self._engine.workers.run(step, items))
 
     def _guarded(self, step: Callable[[Op], None], operation: Op) -> None:
         try:

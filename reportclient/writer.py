@@ -40,6 +40,8 @@ class _Write:
     sent: Any = None
     #: Classes that cannot be removed because allocations hold them.
     kept: set[str] = dataclasses.field(default_factory=set)
+    #: How Placement refused to remove them.
+    refusal: exceptions.InventoryInUse | None = None
     #: What has been seen to once and must not come up again.
     seen_to: set[type[Exception]] = dataclasses.field(default_factory=set)
 
@@ -237,6 +239,7 @@ class AspectWriter:
         if not in_use and not write.first(error):
             raise error
         write.kept |= in_use
+        write.refusal = error
 
     def _learn_names(self, write: _Write, wanted: Any, error: exceptions.BadRequest) -> None:
         """Find out which names Placement does not know: make or leave them out."""
@@ -277,7 +280,8 @@ class AspectWriter:
                 f"{', '.join(kept)} of {operation.name} ({operation.uuid}) cannot be removed: "
                 "allocations hold it. It stays until they are gone."
             )
-            result.kept = exceptions.InventoryInUse(message, provider=operation.uuid)
+            facts = write.refusal.facts if write.refusal else {}
+            result.kept = exceptions.InventoryInUse(message, provider=operation.uuid, **facts)
             result.kept.resource_classes = kept
             self._engine.notices.warn(key, message)
         elif operation.aspect is Aspect.INVENTORY:

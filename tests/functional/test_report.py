@@ -243,3 +243,46 @@ def test_flushed_tree_has_a_new_base(client, placement, root, host):
     assert client.update_from_provider_tree(None, tree).requests == {
         "PUT /resource_providers/{uuid}/inventories": 1
     }
+
+
+@pytest.mark.parametrize("max_workers", [1, 4])
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        ("POST", "/resource_providers"),
+        ("PUT", "*/inventories"),
+        ("PUT", "*/traits"),
+        ("DELETE", "/resource_providers/*"),
+    ],
+    ids=["create", "inventory", "traits", "delete"],
+)
+def test_what_nobody_foresaw_is_raised_and_the_next_pass_goes_on(
+    make_client, placement, operator, root, editing, matcher, max_workers
+):
+    """P7: a bug in a transport, or an assertion in a test's hook, is not "done"."""
+    client = make_client(max_workers=max_workers)
+    gone = reportclient.provider_uuid(root, "gone")
+
+    def first(tree):
+        tree.new_child(f"{root}_gone", root, uuid=gone)
+
+    def then(tree):
+        if tree.exists(gone):
+            tree.remove(gone)
+        tree.update_inventory(root, INVENTORY)
+        tree.add_traits(root, "CUSTOM_RACK_7")
+        for n in range(2):
+            child = reportclient.provider_uuid(root, "gpu", str(n))
+            if not tree.exists(child):
+                tree.new_child(f"{root}_gpu{n}", root, uuid=child)
+
+    client.report(None, root, "host1", editing(first))
+    placement.fail(matcher, RuntimeError("a bug"))
+    with pytest.raises(RuntimeError, match="a bug"):
+        client.report(None, root, "host1", editing(then))
+    assert client.report(None, root, "host1", editing(then)).complete
+    held = operator.provider(root)
+    assert set(held["inventory"]) == set(INVENTORY)
+    assert held["traits"] == ["CUSTOM_RACK_7"]
+    assert operator.provider(gone) is None
+    assert len(operator.providers()) == 3
