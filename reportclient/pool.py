@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pooled connections under a keystoneauth1 session: enough, and unshared.
+"""The pooled connections under a keystoneauth1 session: enough, unshared, not for ever.
 
 requests keeps ten connections and throws away what comes back beyond that.
-The pools are looked at when the first request is sent, not before.
+keystoneauth1 waits for ever for an identity service that says nothing, unless
+its session has a timeout. Both are looked at when the first request is sent,
+not before.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import threading
 from typing import Any
 
+from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import session as ksa_session
 from requests import adapters
 
@@ -24,11 +27,13 @@ class ConnectionPool:
     is left as it is.
 
     :param size: how many connections may be needed at once.
+    :param timeout: seconds, for a session that has no timeout of its own.
     """
 
-    def __init__(self, adapter: Any, size: int) -> None:
+    def __init__(self, adapter: Any, size: int, timeout: float) -> None:
         self._adapter = adapter
         self._size = size
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._ready = False
         self._pid = os.getpid()
@@ -52,6 +57,7 @@ class ConnectionPool:
             if not self._ready:
                 for scheme in ("http://", "https://"):
                     self._enlarge(http, scheme)
+                self._bound()
                 self._ready = True
 
     def close(self) -> None:
@@ -65,6 +71,14 @@ class ConnectionPool:
         while not hasattr(session, "mount"):
             session = session.session
         return session
+
+    def _bound(self) -> None:
+        """Give the session a timeout: for tokens, the catalog and discovery."""
+        session = self._adapter.session
+        while isinstance(session, ksa_adapter.Adapter):
+            session = session.session
+        if isinstance(session, ksa_session.Session) and session.timeout is None:
+            session.timeout = self._timeout
 
     def _enlarge(self, http: Any, scheme: str) -> None:
         mounted = http.adapters.get(scheme)

@@ -94,7 +94,8 @@ class Transport:
 
     :param adapter: its endpoint filter, authentication and TLS settings are
         the caller's, and are left alone.
-    :param timeout: seconds until a request without an answer is given up.
+    :param timeout: seconds until a request without an answer is given up. The
+        adapter's session gets it too, if it has none: for requests to Keystone.
     :param max_workers: how many connections may be needed at once.
     :param clock: seconds from any start; ``sleep`` and ``random`` (a number
         in [0, 1)) likewise come from outside.
@@ -119,7 +120,7 @@ class Transport:
         self._random = random
         self._budget = RetryBudget(clock)
         self._range = OfferedRange(clock)
-        self._pool = ConnectionPool(adapter, max(10, max_workers))
+        self._pool = ConnectionPool(adapter, max(10, max_workers), timeout)
         self._lock = threading.Lock()
         self._connect_failures = 0
         #: Of the last token that was refused: its hash, and whether there may
@@ -175,6 +176,7 @@ class Transport:
 
         :raises PlacementUnavailable, ConfigurationError: it cannot be found out.
         """
+        self._pool.prepare()
         try:
             found = self._adapter.get_endpoint()
         except unreachable.EXPECTED as error:

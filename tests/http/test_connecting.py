@@ -267,8 +267,9 @@ def make_client(clock):
     """Build clients of an adapter; ``sleep`` is called in place of waiting."""
     with contextlib.ExitStack() as stack:
 
-        def make(adapter, sleep=clock.sleep):
-            client = ReportClient(adapter, max_workers=1, clock=clock, sleep=sleep)
+        def make(adapter, sleep=clock.sleep, **settings):
+            settings = {"max_workers": 1, "clock": clock, "sleep": sleep, **settings}
+            client = ReportClient(adapter, **settings)
             return stack.enter_context(client)
 
         yield make
@@ -587,6 +588,57 @@ def test_b111_what_is_refused_for_long_is_one_failure(web, make_adapter, make_cl
     assert len(clock.slept) == RESENDS
     missing.open()
     assert read(client) == []
+
+
+# -- silence -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silence():
+    """An answer that is given when the test is over."""
+    over = threading.Event()
+
+    def answer(method, path):
+        over.wait(30)
+        return placement(method, path)
+
+    yield answer
+    over.set()
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("path", ["", "/v3"], ids=["unversioned", "v3"])
+@pytest.mark.parametrize("cached", [False, True], ids=["", "cache-file"])
+def test_b104_an_identity_service_that_says_nothing(
+    web, silence, make_adapter, make_client, clock, tmp_path, call, path, cached
+):
+    """keystoneauth1 alone would wait for ever."""
+    keystone = web(Web, silence).open()
+    cache_file = tmp_path / "cache" if cached else None
+    adapter = make_adapter(keystone=keystone, path=path)
+    client = make_client(adapter, timeout=0.05, cache_file=cache_file)
+    with pytest.raises(exceptions.PlacementUnavailable) as caught:
+        call(client)
+    assert keystone.url in str(caught.value)
+    assert "timed out" in str(caught.value)
+    assert len(clock.slept) <= RESENDS
+
+
+def test_a_timeout_that_a_session_has_stays(web, make_adapter, make_client):
+    server = web(Web, placement).open()
+    adapter = make_adapter(server.url)
+    adapter.session.timeout = 7.0
+    assert read(make_client(adapter, timeout=5)) == []
+    assert adapter.session.timeout == 7.0
+
+
+def test_a_session_without_a_timeout_gets_one(web, make_adapter, make_client):
+    server = web(Web, placement).open()
+    inner = make_adapter(server.url)
+    client = make_client(ksa_adapter.Adapter(inner, service_type="placement"), timeout=5)
+    assert inner.session.timeout is None
+    assert read(client) == []
+    assert inner.session.timeout == 5.0
 
 
 # -- the catalog ---------------------------------------------------------------------------
