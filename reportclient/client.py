@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from reportclient import allocations as allocations_
 from reportclient import exceptions, removal, text, validation
 from reportclient.calls import Calls
+from reportclient.client_candidates import CandidateCalls
+from reportclient.client_consumers import ConsumerCalls
 from reportclient.driver import Driver
 from reportclient.engine import Engine
 from reportclient.flush import Flusher
@@ -45,7 +47,7 @@ class TraitInfo(NamedTuple):
     generation: Generation
 
 
-class ReportClient:
+class ReportClient(ConsumerCalls, CandidateCalls):
     """Tells Placement what there is, and keeps telling the truth.
 
     Building one does no I/O. One client may be used by many threads at once,
@@ -497,29 +499,6 @@ class ReportClient:
         :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
         """
         return by_name(self._calls.begin(context).api, name).to_dict()
-
-    def get_allocations_for_provider_tree(
-        self, context: Context | None, nodename: str
-    ) -> dict[str, dict[str, Any]]:
-        """All that the consumers of a tree hold, there and elsewhere.
-
-        The tree is that of the provider that has the name, and the sharing
-        providers of its aggregates are in it. Each consumer is read once.
-
-        :returns: consumer UUID -> ``{"allocations": {provider UUID:
-            {"resources": {class: amount}}}, "project_id", "user_id",
-            "consumer_generation"}``: what a driver's ``update_provider_tree``
-            takes, and `update_from_provider_tree` takes back.
-        :raises ResourceProviderNotFound: no provider has the name.
-        :raises ResourceProviderAllocationRetrievalFailed: Placement refused.
-        :raises ConsumerAllocationRetrievalFailed: likewise, for a consumer.
-        :raises PlacementUnavailable: it could not be reached.
-        """
-        call = self._calls.begin(context)
-        uuid = self._engine.cache.find(nodename) or by_name(call.api, nodename).uuid
-        snapshot = self._reader.fresh_snapshot(call.api, uuid)
-        uuids = [] if snapshot is None else list(snapshot.records)
-        return allocations_.to_dict(allocations_.of_providers(call.api, self._engine, uuids))
 
     # -- names ----------------------------------------------------------------
 
