@@ -12,13 +12,16 @@ from reportclient.driver import Driver
 from reportclient.exceptions import *  # noqa: F403 - the names are in exceptions.__all__
 from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderSubTree, ProviderTree, provider_uuid
+from reportclient.resource_request import RequestGroup, ResourceRequest
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
+from reportclient.shapes import AllocationCandidates
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import Aspect, ProviderData
 from reportclient.validation import custom_resource_class
 
 __all__ = [
+    "AllocationCandidates",
     "Aspect",
     "Driver",
     "Plan",
@@ -27,6 +30,8 @@ __all__ = [
     "ProviderSubTree",
     "ProviderTree",
     "ReportClient",
+    "RequestGroup",
+    "ResourceRequest",
     "RetryPolicy",
     "SyncResult",
     "TraitInfo",

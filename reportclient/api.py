@@ -30,6 +30,10 @@ list resource classes                      1.2     1.2
 create resource classes                    1.23    1.2     1.6: POST
 delete resource classes                    1.23    1.2     no codes
 allocations of a consumer                  1.28    1.28    refused
+allocation candidates                      1.38    1.12    refused; 1.33: no
+                                                           mappings; 1.28: no
+                                                           trees
+... with parameters that are newer         1.38 or theirs  refused
 reshape                                    1.30    1.30    refused
 =========================================  ======  ======  ==================
 """
@@ -46,6 +50,7 @@ from urllib.parse import quote, urlencode
 from reportclient import exceptions, shapes
 from reportclient.request_log import RequestLog
 from reportclient.shapes import (
+    AllocationCandidates,
     AspectValue,
     ConsumerAllocations,
     ProviderAllocations,
@@ -451,6 +456,23 @@ class PlacementAPI:
             return shapes.consumer_allocations(
                 self._get(_named("allocations", consumer), (1, 28), (1, 28))
             )
+
+    def get_allocation_candidates(self, query: str, needed: Microversion) -> AllocationCandidates:
+        """From where a request for resources could be served.
+
+        :param query: encoded, without the question mark.
+        :param needed: the lowest microversion at which it means what is meant.
+        :raises UnknownTrait, UnknownResourceClass: this Placement lacks one.
+        :raises AllocationCandidateRetrievalFailed: Placement refused.
+        """
+        # From 1.12 on an answer can be sent back as a claim. At 1.38 it is one
+        # that says what kind of consumer makes it.
+        need = max(needed, (1, 12))
+        path = f"/allocation_candidates?{query}"
+        with self._failing(
+            exceptions.AllocationCandidateRetrievalFailed, "find allocation candidates"
+        ):
+            return shapes.allocation_candidates(self._get(path, max(need, (1, 38)), need))
 
     def put_allocations(self, consumer: str, allocations: ConsumerAllocations) -> None:
         """Make these all that a consumer holds, guarded by its generation.

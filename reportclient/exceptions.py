@@ -7,6 +7,7 @@
     |-- InvalidInput (also a ValueError): refused here, before any request
     |   |-- InvalidName, InvalidUUID, InvalidTrait, InvalidAggregate
     |   |-- InvalidResourceClass, InvalidInventory
+    |   |-- InvalidResourceRequest
     |   `-- InvalidProviderTree: several of them, or the tree's shape
     |-- ConfigurationError: permanent until somebody edits the configuration
     |-- PlacementUnavailable (= PlacementAPIConnectFailure): worth a retry
@@ -43,6 +44,7 @@
     |   |   `-- ResourceProviderAllocationRetrievalFailed
     |   |-- ResourceProviderUpdateFailed, ResourceProviderDeletionFailed
     |   |-- ConsumerAllocationRetrievalFailed, AllocationUpdateFailed
+    |   |-- AllocationCandidateRetrievalFailed
     |   |-- TraitRetrievalFailed, TraitCreationFailed
     |   |-- ResourceClassRetrievalFailed, ResourceClassCreationFailed
     |   |-- ResourceProviderSyncFailed: carries the SyncResult
@@ -66,6 +68,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from reportclient import text
 
 __all__ = [
+    "AllocationCandidateRetrievalFailed",
     "AllocationUpdateFailed",
     "BadAnswer",
     "BadRequest",
@@ -85,6 +88,7 @@ __all__ = [
     "InvalidName",
     "InvalidProviderTree",
     "InvalidResourceClass",
+    "InvalidResourceRequest",
     "InvalidTrait",
     "InvalidUUID",
     "InventoryInUse",
@@ -243,6 +247,10 @@ class InvalidResourceClass(InvalidInput):
 
 class InvalidInventory(InvalidInput):
     """An inventory record with a value that Placement would refuse."""
+
+
+class InvalidResourceRequest(InvalidInput):
+    """A request for resources that Placement would refuse; ``field`` is its parameter."""
 
 
 class InvalidProviderTree(InvalidInput):
@@ -529,6 +537,10 @@ class ConsumerAllocationRetrievalFailed(OperationFailed):
 
 class AllocationUpdateFailed(OperationFailed):
     """What a consumer holds could not be written."""
+
+
+class AllocationCandidateRetrievalFailed(OperationFailed):
+    """Placement did not say from where a request could be served."""
 
 
 class TraitRetrievalFailed(OperationFailed):

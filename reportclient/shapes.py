@@ -12,15 +12,18 @@ import dataclasses
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from reportclient.microversions import Microversion, format_microversion
 from reportclient.transport import Answer
 from reportclient.types import Generation, Inventory, ProviderSummary
 
 __all__ = [
+    "AllocationCandidates",
     "AspectValue",
     "ConsumerAllocations",
     "ProviderAllocations",
     "ProviderListing",
     "aggregates",
+    "allocation_candidates",
     "consumer_allocations",
     "inventories",
     "listing",
@@ -92,6 +95,25 @@ class ConsumerAllocations:
             "user_id": self.user_id,
             "consumer_generation": self.consumer_generation,
         }
+
+
+class AllocationCandidates(NamedTuple):
+    """From where a request for resources could be served.
+
+    :ivar allocation_requests: one dict for each way, ``{"allocations":
+        {provider UUID: {"resources": {class: amount}}}, "mappings": {suffix:
+        [provider UUID]}}`` (``mappings`` from 1.34 on); empty if there is none.
+    :ivar provider_summaries: provider UUID -> ``{"resources": {class:
+        {"capacity", "used"}}, "traits": [...], "parent_provider_uuid",
+        "root_provider_uuid"}`` (traits from 1.17, the others from 1.29 on), of
+        the whole trees (from 1.29 on) that are named in the requests.
+    :ivar version: the microversion of the answer, ``"1.38"``: a claim has to
+        be made in the form of the same.
+    """
+
+    allocation_requests: list[dict[str, Any]]
+    provider_summaries: dict[str, dict[str, Any]]
+    version: str
 
 
 # -- reading ----------------------------------------------------------------------
@@ -172,6 +194,40 @@ def consumer_allocations(answer: Answer) -> ConsumerAllocations:
         )
 
 
+def allocation_candidates(answer: Answer) -> AllocationCandidates:
+    """From where a request for resources could be served (1.12)."""
+    with _shape(answer):
+        found = _typed(answer.body["allocation_requests"], list)
+        for request in found:
+            _check_allocation_request(request, answer.microversion)
+        summaries = _typed(answer.body["provider_summaries"], dict)
+        for shown in summaries.values():
+            _check_provider_summary(shown, answer.microversion)
+        return AllocationCandidates(found, summaries, format_microversion(answer.microversion))
+
+
+def _check_allocation_request(given: Any, version: Microversion) -> None:
+    held = _typed(given["allocations"], dict)
+    if not held:
+        raise TypeError("no allocations")
+    for part in held.values():
+        _amounts(part["resources"])
+    if version >= (1, 34):
+        for uuids in _typed(given["mappings"], dict).values():
+            _texts(uuids)
+
+
+def _check_provider_summary(given: Any, version: Microversion) -> None:
+    for amounts in _typed(given["resources"], dict).values():
+        _amounts({name: amounts[name] for name in ("capacity", "used")})
+    if version >= (1, 17):
+        _texts(given["traits"])
+    if version >= (1, 29):
+        _text(given["root_provider_uuid"])
+        if given["parent_provider_uuid"] is not None:
+            _text(given["parent_provider_uuid"])
+
+
 @contextlib.contextmanager
 def _shape(answer: Answer) -> Iterator[None]:
     """Refuse a 2xx whose JSON is not what the API reference says."""
@@ -220,6 +276,11 @@ def _typed(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value
+
+
+def _texts(value: Any) -> None:
+    for each in _typed(value, list):
+        _text(each)
 
 
 def _text(value: Any) -> str:
