@@ -525,9 +525,7 @@ class ReportClient(ConsumerCalls, CandidateCalls):
             PlacementUnavailable: see there.
         """
         classes = [validation.check_resource_class(name) for name in names]
-        self._engine.names.ensure_classes(
-            self._calls.begin(context).api, classes, self._engine.workers
-        )
+        self._engine.names.ensure_classes(self._calls.begin(context).api, classes)
 
     def delete_traits(self, context: Context | None, names: Iterable[str]) -> frozenset[str]:
         """Delete custom traits that no provider has any more.

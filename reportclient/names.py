@@ -31,6 +31,7 @@ class KnownNames:
         self._lock = threading.Lock()
         self._traits: set[str] = set()
         self._classes: set[str] = set()
+        self._one_by_one = workers_.Workers(1)
         self.unknown: frozenset[str] = frozenset()
 
     def renew_lock(self) -> None:
@@ -56,10 +57,12 @@ class KnownNames:
             workers,
         )
 
-    def ensure_classes(
-        self, api: PlacementAPI, names: Iterable[str], workers: workers_.Workers
-    ) -> None:
+    def ensure_classes(self, api: PlacementAPI, names: Iterable[str]) -> None:
         """Create the custom resource classes that do not exist yet.
+
+        One after the other. Placement numbers them itself, and on PostgreSQL
+        takes another class that got the same number for this one: it answers
+        204, and the class is not there.
 
         :raises ResourceClassCreationFailed, ResourceClassRetrievalFailed:
             Placement refused.
@@ -70,7 +73,7 @@ class KnownNames:
             self._classes,
             lambda _: api.list_resource_classes(),
             api.ensure_resource_class,
-            workers,
+            self._one_by_one,
         )
 
     def missing_traits(self, api: PlacementAPI, names: Iterable[str]) -> frozenset[str]:

@@ -60,7 +60,7 @@ def reshape(
         if provider.value_of(Aspect.INVENTORY):
             wanted[gone.uuid] = AspectValue({}, provider.generation_of(Aspect.INVENTORY))
     names = {name for part in wanted.values() for name in part.value}
-    engine.names.ensure_classes(api, names, engine.workers)
+    engine.names.ensure_classes(api, names)
     _send(wanted, allocations, api, engine, result)
     for uuid, part in wanted.items():
         known = engine.cache.provider(uuid)

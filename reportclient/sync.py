@@ -181,7 +181,7 @@ class _Flush:
             new[operation.aspect] |= set(value) - set(operation.believed)
         names, workers = self._engine.names, self._engine.workers
         try:
-            names.ensure_classes(self._api, new[Aspect.INVENTORY], workers)
+            names.ensure_classes(self._api, new[Aspect.INVENTORY])
             names.ensure_traits(self._api, new[Aspect.TRAITS], workers)
         except exceptions.PlacementUnavailable as error:
             for operation in operations:

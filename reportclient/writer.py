@@ -223,7 +223,7 @@ class AspectWriter:
     def _ensure_names(self, write: _Write, new: set[str]) -> None:
         names, workers = self._engine.names, self._engine.inline
         if write.operation.aspect is Aspect.INVENTORY:
-            names.ensure_classes(self._api, new, workers)
+            names.ensure_classes(self._api, new)
         elif write.operation.aspect is Aspect.TRAITS:
             names.ensure_traits(self._api, new, workers)
 
@@ -243,15 +243,17 @@ class AspectWriter:
 
     def _learn_names(self, write: _Write, wanted: Any, error: exceptions.BadRequest) -> None:
         """Find out which names Placement does not know: make or leave them out."""
-        if not write.first(error):
-            raise error
-        names = self._engine.names
+        names, first = self._engine.names, write.first(error)
         if write.operation.aspect is Aspect.TRAITS:
             missing = names.missing_traits(self._api, wanted)
         else:
             missing = names.missing_classes(self._api, wanted)
         standard = frozenset(name for name in missing if not name.startswith("CUSTOM_"))
-        if not missing or (standard and self._engine.strict):
+        if missing and not standard and not first:
+            # Placement said that it made them, and they are not there: see
+            # `KnownNames.ensure_classes`. Others are making classes just now.
+            raise exceptions.ConcurrentUpdate(str(error), **error.facts) from error
+        if (not missing and not first) or (standard and (self._engine.strict or not first)):
             raise error
         if standard:
             names.leave_out(standard)

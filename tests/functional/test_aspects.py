@@ -509,3 +509,12 @@ def test_a_driver_may_report_for_a_sharing_provider(client, root, operator, shar
 def test_an_inventory_that_is_no_mapping(client, root, editing, inventory):
     with pytest.raises(exceptions.InvalidInventory, match="mapping"):
         client.report(None, root, "h", editing(lambda t: t.update_inventory(root, inventory)))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_class_that_was_made_and_is_not_there(flush, placement, operator, root, times):
+    # Placement on PostgreSQL, when somebody else makes another class at the same moment.
+    placement.respond(("PUT", "/resource_classes/CUSTOM_GPU"), status=204, times=times)
+    result = flush(inventory={"CUSTOM_GPU": {"total": 1}})
+    assert result.complete
+    assert set(operator.provider(root)["inventory"]) == {"CUSTOM_GPU"}

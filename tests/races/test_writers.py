@@ -15,8 +15,8 @@ import uuid
 import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
+from bench import servers
 from reportclient import ReportClient, provider_uuid
-from tests.races import servers
 
 ROUNDS = int(os.environ.get("ROUNDS", "4"))
 WRITERS = 8
