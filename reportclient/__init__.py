@@ -7,15 +7,18 @@ handed; `reportclient.exceptions` has what can go wrong, drawn as a tree;
 """
 
 from reportclient import exceptions
+from reportclient.audit import AuditResult, HealResult, Orphan
 from reportclient.client import ReportClient, TraitInfo
+from reportclient.client_consumers import ProviderAllocInfo
 from reportclient.driver import Driver
 from reportclient.exceptions import *  # noqa: F403 - the names are in exceptions.__all__
+from reportclient.mirror import HostAggregates
 from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderSubTree, ProviderTree, provider_uuid
 from reportclient.resource_request import RequestGroup, ResourceRequest
 from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
-from reportclient.shapes import AllocationCandidates
+from reportclient.shapes import AllocationCandidates, Usages
 from reportclient.snapshot import TreeSnapshot
 from reportclient.types import Aspect, ProviderData
 from reportclient.validation import custom_resource_class
@@ -23,8 +26,13 @@ from reportclient.validation import custom_resource_class
 __all__ = [
     "AllocationCandidates",
     "Aspect",
+    "AuditResult",
     "Driver",
+    "HealResult",
+    "HostAggregates",
+    "Orphan",
     "Plan",
+    "ProviderAllocInfo",
     "ProviderData",
     "ProviderResult",
     "ProviderSubTree",
@@ -36,6 +44,7 @@ __all__ = [
     "SyncResult",
     "TraitInfo",
     "TreeSnapshot",
+    "Usages",
     "custom_resource_class",
     "exceptions",
     "provider_uuid",

@@ -54,7 +54,7 @@ def release(api: PlacementAPI, engine: Engine, providers: Collection[str]) -> li
 
     def until_taken(consumer: str) -> None:
         # Reading first settles a write whose answer was lost.
-        retrying, _ = engine.settling()
+        retrying, _ = engine.settling(consumers=True)
         retrying(take, consumer)
 
     workers_.values(engine.workers.run(until_taken, consumers))

@@ -44,8 +44,11 @@ _CONFLICT_TEXTS: tuple[tuple[re.Pattern[str], type[exceptions.PlacementAPIConfli
         (r"\bdelete parent\b|has child resource", exceptions.CannotDeleteParent),
         (r"\bprovider has allocations", exceptions.ResourceProviderInUse),
         (r"\binventory\b.*\bfor\b.*\bin use", exceptions.InventoryInUse),
-        # No capacity, or a trait or class that something still uses.
-        (r"unable to allocate|(trait|class)\b.*\bin use", exceptions.PlacementAPIConflict),
+        (r"unable to allocate\b.*\bexceed the capacity", exceptions.CapacityExceeded),
+        (r"unable to allocate", exceptions.AllocationDoesNotFit),
+        # A trait or class that something still uses.
+        (r"(trait|class)\b.*\bin use", exceptions.PlacementAPIConflict),
+        (r"consumer generation conflict", exceptions.ConsumerConflict),
         (
             r"\bgeneration\b|\bconcurrent|\brace\b|\bupdate conflict\b|changed while attempting"
             r"|max retries of db",
@@ -55,6 +58,9 @@ _CONFLICT_TEXTS: tuple[tuple[re.Pattern[str], type[exceptions.PlacementAPIConfli
         (r"\bprovider\b.*\bin use", exceptions.ResourceProviderInUse),
     )
 )
+_CONSUMERS_OWN = re.compile(r"consumer generation conflict", re.I)
+#: ``Unable to create allocation for 'VCPU' on resource provider '...'``.
+_DOES_NOT_FIT = re.compile(r" for '([A-Z0-9_, ]+)' on resource provider '([^']+)'")
 _UNKNOWN_NAMES: tuple[tuple[re.Pattern[str], type[exceptions.BadRequest]], ...] = (
     (re.compile(r"no such trait", re.I), exceptions.UnknownTrait),
     (
@@ -136,12 +142,21 @@ def failure_of(
     )
     if isinstance(error, exceptions.UnknownTrait | exceptions.UnknownResourceClass):
         error.names = names
+    if isinstance(error, exceptions.AllocationDoesNotFit):
+        _say_what_does_not_fit(error, body.detail if body else "")
     if isinstance(error, exceptions.PlacementUnavailable):
         error.retry_after = retry_after(response.headers)
     error.outcome_unknown = method not in _SAFE and isinstance(
         error, exceptions.ServerError | exceptions.ServiceUnavailable | exceptions.BadAnswer
     )
     return error
+
+
+def _say_what_does_not_fit(error: exceptions.AllocationDoesNotFit, detail: str) -> None:
+    named = _DOES_NOT_FIT.search(detail)
+    if named:
+        error.resource_classes = tuple(named[1].split(", "))
+        error.provider = named[2]
 
 
 def bad_answer(
@@ -183,7 +198,11 @@ def _kind(
 
 def _conflict_kind(body: ErrorBody) -> type[exceptions.PlacementAPIConflict]:
     if body.code is not None and body.code in _CONFLICTS:
-        return _CONFLICTS[body.code]
+        kind = _CONFLICTS[body.code]
+        # One code for all generations: only the text tells whose it was.
+        if kind is exceptions.ConcurrentUpdate and _CONSUMERS_OWN.search(body.detail):
+            return exceptions.ConsumerConflict
+        return kind
     for pattern, kind in _CONFLICT_TEXTS:
         if pattern.search(body.detail):
             return kind

@@ -40,15 +40,13 @@ reshape                                    1.30    1.30    refused
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-from urllib.parse import quote, urlencode
+from collections.abc import Iterable, Mapping
 
 from reportclient import exceptions, shapes
-from reportclient.request_log import RequestLog
+from reportclient.api_consumers import ConsumerRoutes
+from reportclient.routes import CODES, known, named, provider_path, with_query
 from reportclient.shapes import (
     AllocationCandidates,
     AspectValue,
@@ -56,7 +54,7 @@ from reportclient.shapes import (
     ProviderAllocations,
     ProviderListing,
 )
-from reportclient.transport import Answer, Microversion, Transport
+from reportclient.transport import Answer, Microversion
 from reportclient.types import Generation, Inventory, ProviderSummary
 
 __all__ = [
@@ -67,9 +65,6 @@ __all__ = [
     "ProviderAllocations",
     "ProviderListing",
 ]
-
-#: From here on errors have codes.
-_CODES: Microversion = (1, 23)
 
 
 class _Unchanged:
@@ -84,22 +79,14 @@ UNCHANGED = _Unchanged()
 
 
 @dataclasses.dataclass(frozen=True)
-class PlacementAPI:
+class PlacementAPI(ConsumerRoutes):
     """Placement's routes for one call of the client. Cheap to make.
 
     Every method raises `PlacementUnavailable` kinds when Placement cannot be
     reached or understood, `MicroversionNotSupported` when it is too old, and
     the `OperationFailed` kind named for it, from the `PlacementError` that
     says why, when Placement refuses.
-
-    :param max_query_bytes: the longest list of values in one query; proxies
-        refuse request lines of 4 or 8 KiB.
     """
-
-    transport: Transport
-    global_request_id: str | None = None
-    log: RequestLog | None = None
-    max_query_bytes: int = 3000
 
     # -- providers ------------------------------------------------------------
 
@@ -147,7 +134,7 @@ class PlacementAPI:
             with self._failing(exceptions.ResourceProviderRetrievalFailed, "list providers"):
                 try:
                     return self._get(
-                        _with_query("/resource_providers", query), want, max(need, (1, 14))
+                        with_query("/resource_providers", query), want, max(need, (1, 14))
                     )
                 except exceptions.MicroversionNotSupported:
                     if self.transport.offers((1, 14)):
@@ -157,7 +144,7 @@ class PlacementAPI:
             query = dict(query)
             query.setdefault("uuid", query.pop("in_tree"))
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "list providers"):
-            return self._get(_with_query("/resource_providers", query), want, need)
+            return self._get(with_query("/resource_providers", query), want, need)
 
     def get_provider(self, uuid: str) -> ProviderSummary:
         """Read one provider.
@@ -166,7 +153,7 @@ class PlacementAPI:
         :raises ResourceProviderRetrievalFailed: Placement refused.
         """
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read provider", uuid):
-            return shapes.summary(self._get(_provider(uuid), (1, 14), (1, 0)))
+            return shapes.summary(self._get(provider_path(uuid), (1, 14), (1, 0)))
 
     def create_provider(
         self, uuid: str, name: str, parent_uuid: str | None = None
@@ -185,7 +172,7 @@ class PlacementAPI:
             with self._failing(
                 exceptions.ResourceProviderCreationFailed, f"create provider {name}", uuid
             ):
-                answer = self._send("POST", "/resource_providers", _CODES, need, body)
+                answer = self._send("POST", "/resource_providers", CODES, need, body)
         except exceptions.ResourceProviderCreationFailed as error:
             if _MISSING_PARENT.search(error.detail or ""):
                 raise exceptions.ParentProviderNotFound(
@@ -220,13 +207,13 @@ class PlacementAPI:
         :raises ResourceProviderUpdateFailed: Placement refused.
         """
         body: dict[str, str | None] = {"name": name}
-        want: Microversion = _CODES
+        want: Microversion = CODES
         need: Microversion = (1, 0)
         if not isinstance(parent_uuid, _Unchanged):
             body["parent_provider_uuid"] = parent_uuid
             want = need = (1, 37)
         with self._failing(exceptions.ResourceProviderUpdateFailed, "update provider", uuid):
-            return shapes.summary(self._send("PUT", _provider(uuid), want, need, body))
+            return shapes.summary(self._send("PUT", provider_path(uuid), want, need, body))
 
     def delete_provider(self, uuid: str) -> None:
         """Delete a provider.
@@ -237,7 +224,7 @@ class PlacementAPI:
         :raises ResourceProviderDeletionFailed: Placement refused.
         """
         with self._failing(exceptions.ResourceProviderDeletionFailed, "delete provider", uuid):
-            self._send("DELETE", _provider(uuid), _CODES, (1, 0))
+            self._send("DELETE", provider_path(uuid), CODES, (1, 0))
 
     # -- aspects --------------------------------------------------------------
 
@@ -247,7 +234,9 @@ class PlacementAPI:
         :raises ResourceProviderNotFound, ResourceProviderRetrievalFailed: see there.
         """
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read inventory of", uuid):
-            return shapes.inventories(self._get(_provider(uuid, "inventories"), (1, 0), (1, 0)))
+            return shapes.inventories(
+                self._get(provider_path(uuid, "inventories"), (1, 0), (1, 0))
+            )
 
     def put_inventories(
         self, uuid: str, inventory: Inventory, generation: Generation
@@ -269,11 +258,11 @@ class PlacementAPI:
         )
         need = (1, 26) if full else (1, 0)
         body = {
-            "resource_provider_generation": _known(generation),
+            "resource_provider_generation": known(generation),
             "inventories": {name: dict(record) for name, record in inventory.items()},
         }
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write inventory of", uuid):
-            path = _provider(uuid, "inventories")
+            path = provider_path(uuid, "inventories")
             return shapes.inventories(self._send("PUT", path, (1, 26), need, body))
 
     def get_aggregates(self, uuid: str) -> AspectValue[frozenset[str]]:
@@ -285,7 +274,7 @@ class PlacementAPI:
         with self._failing(
             exceptions.ResourceProviderAggregateRetrievalFailed, "read aggregates of", uuid
         ):
-            return shapes.aggregates(self._get(_provider(uuid, "aggregates"), (1, 19), (1, 1)))
+            return shapes.aggregates(self._get(provider_path(uuid, "aggregates"), (1, 19), (1, 1)))
 
     def put_aggregates(
         self, uuid: str, aggregates: Iterable[str], generation: Generation | None
@@ -298,12 +287,12 @@ class PlacementAPI:
         :raises ResourceProviderNotFound, ResourceProviderUpdateFailed: see there.
         """
         listed = sorted(aggregates)
-        path = _provider(uuid, "aggregates")
+        path = provider_path(uuid, "aggregates")
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write aggregates of", uuid):
             if self.transport.offers((1, 19)):
-                body = {"aggregates": listed, "resource_provider_generation": _known(generation)}
+                body = {"aggregates": listed, "resource_provider_generation": known(generation)}
                 try:
-                    return shapes.aggregates(self._send("PUT", path, _CODES, (1, 19), body))
+                    return shapes.aggregates(self._send("PUT", path, CODES, (1, 19), body))
                 except exceptions.MicroversionNotSupported:
                     # Without a guard only where there certainly is none.
                     if self.transport.offers((1, 19)):
@@ -318,7 +307,7 @@ class PlacementAPI:
         with self._failing(
             exceptions.ResourceProviderTraitRetrievalFailed, "read traits of", uuid
         ):
-            return shapes.traits(self._get(_provider(uuid, "traits"), (1, 6), (1, 6)))
+            return shapes.traits(self._get(provider_path(uuid, "traits"), (1, 6), (1, 6)))
 
     def put_traits(
         self, uuid: str, traits: Iterable[str], generation: Generation
@@ -329,10 +318,10 @@ class PlacementAPI:
         :raises UnknownTrait: this Placement lacks a trait.
         :raises ResourceProviderNotFound, ResourceProviderUpdateFailed: see there.
         """
-        body = {"traits": sorted(traits), "resource_provider_generation": _known(generation)}
+        body = {"traits": sorted(traits), "resource_provider_generation": known(generation)}
         with self._failing(exceptions.ResourceProviderUpdateFailed, "write traits of", uuid):
-            path = _provider(uuid, "traits")
-            return shapes.traits(self._send("PUT", path, _CODES, (1, 6), body))
+            path = provider_path(uuid, "traits")
+            return shapes.traits(self._send("PUT", path, CODES, (1, 6), body))
 
     # -- traits and resource classes ----------------------------------------------
 
@@ -361,7 +350,7 @@ class PlacementAPI:
         for part in queries:
             with self._failing(exceptions.TraitRetrievalFailed, "list traits"):
                 found |= shapes.names(
-                    self._get(_with_query("/traits", part), (1, 6), (1, 6)), "traits"
+                    self._get(with_query("/traits", part), (1, 6), (1, 6)), "traits"
                 )
         return frozenset(found)
 
@@ -371,8 +360,8 @@ class PlacementAPI:
         :raises TraitCreationFailed: Placement refused.
         """
         with self._failing(exceptions.TraitCreationFailed, f"create trait {name}"):
-            path = _named("traits", name)
-            return self._send("PUT", path, _CODES, (1, 6), idempotent=True).status == 201
+            path = named("traits", name)
+            return self._send("PUT", path, CODES, (1, 6), idempotent=True).status == 201
 
     def delete_trait(self, name: str) -> None:
         """Delete a custom trait.
@@ -381,7 +370,7 @@ class PlacementAPI:
         :raises OperationFailed: there is none, or it is a standard one.
         """
         with self._failing(exceptions.OperationFailed, f"delete trait {name}"):
-            self._send("DELETE", _named("traits", name), _CODES, (1, 6))
+            self._send("DELETE", named("traits", name), CODES, (1, 6))
 
     def list_resource_classes(self) -> frozenset[str]:
         """List all resource classes, standard and custom.
@@ -401,8 +390,8 @@ class PlacementAPI:
         ):
             if self.transport.offers((1, 7)):
                 try:
-                    path = _named("resource_classes", name)
-                    answer = self._send("PUT", path, _CODES, (1, 7), idempotent=True)
+                    path = named("resource_classes", name)
+                    answer = self._send("PUT", path, CODES, (1, 7), idempotent=True)
                     return answer.status == 201
                 except exceptions.MicroversionNotSupported:
                     if self.transport.offers((1, 7)):
@@ -420,7 +409,7 @@ class PlacementAPI:
         :raises OperationFailed: there is none, or it is a standard one.
         """
         with self._failing(exceptions.OperationFailed, f"delete resource class {name}"):
-            self._send("DELETE", _named("resource_classes", name), _CODES, (1, 2))
+            self._send("DELETE", named("resource_classes", name), CODES, (1, 2))
 
     # -- who uses it ----------------------------------------------------------------
 
@@ -434,7 +423,7 @@ class PlacementAPI:
             exceptions.ResourceProviderAllocationRetrievalFailed, "read allocations of", uuid
         ):
             return shapes.provider_allocations(
-                self._get(_provider(uuid, "allocations"), (1, 0), (1, 0))
+                self._get(provider_path(uuid, "allocations"), (1, 0), (1, 0))
             )
 
     def get_provider_usages(self, uuid: str) -> Mapping[str, int]:
@@ -443,19 +432,7 @@ class PlacementAPI:
         :raises ResourceProviderNotFound, ResourceProviderRetrievalFailed: see there.
         """
         with self._failing(exceptions.ResourceProviderRetrievalFailed, "read usages of", uuid):
-            return shapes.usages(self._get(_provider(uuid, "usages"), (1, 0), (1, 0)))
-
-    def get_allocations(self, consumer: str) -> ConsumerAllocations:
-        """Read what a consumer holds; nothing at all for one that is unknown.
-
-        :raises ConsumerAllocationRetrievalFailed: Placement refused.
-        """
-        with self._failing(
-            exceptions.ConsumerAllocationRetrievalFailed, f"read allocations of {consumer}"
-        ):
-            return shapes.consumer_allocations(
-                self._get(_named("allocations", consumer), (1, 28), (1, 28))
-            )
+            return shapes.usages(self._get(provider_path(uuid, "usages"), (1, 0), (1, 0)))
 
     def get_allocation_candidates(self, query: str, needed: Microversion) -> AllocationCandidates:
         """From where a request for resources could be served.
@@ -474,19 +451,6 @@ class PlacementAPI:
         ):
             return shapes.allocation_candidates(self._get(path, max(need, (1, 38)), need))
 
-    def put_allocations(self, consumer: str, allocations: ConsumerAllocations) -> None:
-        """Make these all that a consumer holds, guarded by its generation.
-
-        The consumer's type (1.38) stays as it is.
-
-        :raises ConcurrentUpdate: the consumer's or a provider's generation is
-            outdated.
-        :raises AllocationUpdateFailed: Placement refused.
-        """
-        with self._failing(exceptions.AllocationUpdateFailed, f"write allocations of {consumer}"):
-            path = _named("allocations", consumer)
-            self._send("PUT", path, (1, 28), (1, 28), allocations.to_body())
-
     def reshape(
         self,
         inventories: Mapping[str, AspectValue[Inventory]],
@@ -504,7 +468,7 @@ class PlacementAPI:
             "inventories": {
                 uuid: {
                     "inventories": {name: dict(record) for name, record in part.value.items()},
-                    "resource_provider_generation": _known(part.generation),
+                    "resource_provider_generation": known(part.generation),
                 }
                 for uuid, part in inventories.items()
             },
@@ -513,93 +477,6 @@ class PlacementAPI:
         with self._failing(exceptions.ReshapeFailed, "reshape"):
             self._send("POST", "/reshaper", (1, 30), (1, 30), body)
 
-    # -- inside -----------------------------------------------------------------------
-
-    def _get(self, path: str, want: Microversion, need: Microversion) -> Answer:
-        return self._send("GET", path, want, need)
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        want: Microversion,
-        need: Microversion,
-        body: Any = None,
-        *,
-        idempotent: bool = False,
-    ) -> Answer:
-        return self.transport.request(
-            method,
-            path,
-            want=want,
-            need=need,
-            json=body,
-            global_request_id=self.global_request_id,
-            log=self.log,
-            idempotent=idempotent,
-        )
-
-    @contextlib.contextmanager
-    def _failing(
-        self, kind: type[exceptions.OperationFailed], doing: str, provider: str | None = None
-    ) -> Iterator[None]:
-        """Say what was being done when Placement refused."""
-        what = f"{doing} {provider}" if provider else doing
-        try:
-            yield
-        except (
-            exceptions.PlacementAPIConflict,
-            exceptions.PlacementUnavailable,
-            exceptions.MicroversionNotSupported,
-            exceptions.UnknownTrait,
-            exceptions.UnknownResourceClass,
-        ) as error:
-            error.provider = error.provider or provider
-            raise
-        except exceptions.NotFound as error:
-            if provider is None:
-                raise kind(f"Could not {what}: {error}", **error.facts) from error
-            raise exceptions.ResourceProviderNotFound(
-                f"Could not {what}: there is no such provider. {error}",
-                provider=provider,
-                **error.facts,
-            ) from error
-        except exceptions.PlacementError as error:
-            failure = kind(f"Could not {what}: {error}", provider=provider, **error.facts)
-            failure.retryable = error.retryable
-            raise failure from error
-
-    def _chunks(self, values: Iterable[str]) -> list[str]:
-        """Values, joined by commas, in parts that are short enough for a query each."""
-        chunks: list[str] = []
-        for value in values:
-            if chunks and len(chunks[-1]) + len(value) < self.max_query_bytes:
-                chunks[-1] += f",{value}"
-            else:
-                chunks.append(value)
-        return chunks
-
 
 #: As Placement says it; the JSON schema's texts name the field as well.
 _MISSING_PARENT = re.compile(r"parent provider uuid does not exist", re.I)
-
-
-def _known(generation: Generation | None) -> Generation:
-    """A generation that came from an answer; none is never sent (P1)."""
-    if generation is None:
-        raise ValueError("the provider's generation is not known")
-    return generation
-
-
-def _provider(uuid: str, part: str | None = None) -> str:
-    return _named("resource_providers", uuid) + (f"/{part}" if part else "")
-
-
-def _named(collection: str, name: str) -> str:
-    return f"/{collection}/{quote(name, safe='')}"
-
-
-def _with_query(path: str, query: Mapping[str, str]) -> str:
-    # urlencode's default would make "+" of spaces; "%20" survives every proxy.
-    encoded = urlencode(query, quote_via=quote, safe=":,")
-    return f"{path}?{encoded}" if encoded else path

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from reportclient import allocations as allocations_
-from reportclient import exceptions, removal, text, validation
+from reportclient import claims, exceptions, removal, text, validation
 from reportclient.calls import Calls
+from reportclient.client_aggregates import AggregateCalls
 from reportclient.client_candidates import CandidateCalls
 from reportclient.client_consumers import ConsumerCalls
 from reportclient.driver import Driver
@@ -47,7 +48,7 @@ class TraitInfo(NamedTuple):
     generation: Generation
 
 
-class ReportClient(ConsumerCalls, CandidateCalls):
+class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
     """Tells Placement what there is, and keeps telling the truth.
 
     Building one does no I/O. One client may be used by many threads at once,
@@ -70,6 +71,9 @@ class ReportClient(ConsumerCalls, CandidateCalls):
     :param retry: a `RetryPolicy`.
     :param strict: a standard trait or resource class that this Placement does
         not know is an error; by default it is left out, with a warning.
+    :param consumer_type: the type (microversion 1.38) of consumers that this
+        client makes, such as ``"INSTANCE"``; ``None``: they get none, and
+        Placement calls them "unknown".
     :param clock: monotonic seconds.
     :param sleep: waits so many seconds.
     :param random: a number from 0 up to 1.
@@ -87,6 +91,7 @@ class ReportClient(ConsumerCalls, CandidateCalls):
         cache_file: str | os.PathLike[str] | None = None,
         retry: RetryPolicy | None = None,
         strict: bool = False,
+        consumer_type: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = random_.random,
@@ -119,6 +124,7 @@ class ReportClient(ConsumerCalls, CandidateCalls):
             sleep=sleep,
             random=random,
         )
+        self._consumer_type = claims.check_consumer_type(consumer_type)
         self._calls = Calls(self._transport, self._engine)
         self._locks = TreeLocks()
         self._reader = TreeReader(self._engine, self._locks)
@@ -427,41 +433,6 @@ class ReportClient(ConsumerCalls, CandidateCalls):
             generation=generation,
             use_cache=use_cache,
         )
-
-    def aggregate_add_host(
-        self,
-        context: Context | None,
-        agg_uuid: str,
-        host_name: str | None = None,
-        rp_uuid: str | None = None,
-    ) -> None:
-        """Put a provider into an aggregate; its other aggregates stay.
-
-        :param host_name: the provider's name, if ``rp_uuid`` is not given.
-        :raises ValueError: neither is given.
-        :raises ResourceProviderNotFound: there is no such provider.
-        :raises ResourceProviderAggregateRetrievalFailed: Placement refused the
-            reading.
-        :raises ResourceProviderUpdateFailed: ... or the writing.
-        :raises ResourceProviderUpdateConflict: others never stopped writing.
-        :raises PlacementUnavailable: it could not be reached.
-        """
-        if host_name is None and rp_uuid is None:
-            raise ValueError("Either host_name or rp_uuid is required")
-        call, result = self._calls.begin(context), SyncResult()
-        with self._calls.accounted(call, result):
-            self._single.change_aggregates(call.api, result, host_name, rp_uuid, add={agg_uuid})
-
-    def aggregate_remove_host(
-        self, context: Context | None, agg_uuid: str, host_name: str
-    ) -> None:
-        """Take a provider out of an aggregate; its other aggregates stay.
-
-        :raises: as `aggregate_add_host`.
-        """
-        call, result = self._calls.begin(context), SyncResult()
-        with self._calls.accounted(call, result):
-            self._single.change_aggregates(call.api, result, host_name, None, remove={agg_uuid})
 
     # -- reading --------------------------------------------------------------
 

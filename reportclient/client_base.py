@@ -11,6 +11,7 @@ from reportclient.calls import Calls
 from reportclient.engine import Engine
 from reportclient.locks import TreeLocks
 from reportclient.passes import TreeReader
+from reportclient.single import SingleProvider
 
 __all__ = ["ClientBase"]
 
@@ -22,3 +23,5 @@ class ClientBase:
     _calls: Calls
     _locks: TreeLocks
     _reader: TreeReader
+    _single: SingleProvider
+    _consumer_type: str | None

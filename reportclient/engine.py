@@ -27,18 +27,25 @@ class Settling:
     Others' writes are waited out for as long as the policy says; answers that
     were lost only a few times, each settled by reading before the next.
 
+    A consumer's generation is its writer's affair (`ConsumerConflict`): unless
+    ``consumers`` is set, it is not tried again.
+
     :ivar lost: how many answers were lost so far.
     """
 
-    def __init__(self, limit: int, *, conflicts: bool = True) -> None:
+    def __init__(self, limit: int, *, conflicts: bool = True, consumers: bool = False) -> None:
         self._limit = limit
         self._conflicts = conflicts
+        self._consumers = consumers
         self.lost = 0
 
     def may_retry(self, error: BaseException) -> bool:
         """Whether to try again after a failure. Asked once for each."""
         if isinstance(error, exceptions.ResourceProviderUpdateConflict):
             return False
+        if isinstance(error, exceptions.ConsumerConflict):
+            # One that follows a lost answer cannot be settled any more.
+            return self._consumers and not error.outcome_unknown
         if isinstance(error, exceptions.ConcurrentUpdate):
             return self._conflicts
         if isinstance(error, exceptions.ReportClientError) and error.outcome_unknown:
@@ -118,12 +125,15 @@ class Engine:
             clock=self.clock, sleep=self.sleep, random=self.random, retry_on=retry_on
         )
 
-    def settling(self, *, conflicts: bool = True) -> tuple[tenacity.Retrying, Settling]:
+    def settling(
+        self, *, conflicts: bool = True, consumers: bool = False
+    ) -> tuple[tenacity.Retrying, Settling]:
         """A loop for a write, and its count of lost answers.
 
         :param conflicts: whether an outdated generation is tried again.
+        :param consumers: whether a consumer's is, too.
         """
-        settling = Settling(self.retry.resend_attempts, conflicts=conflicts)
+        settling = Settling(self.retry.resend_attempts, conflicts=conflicts, consumers=consumers)
         return self.retrying(settling.may_retry), settling
 
     def renew_locks(self) -> None:

@@ -7,7 +7,7 @@
     |-- InvalidInput (also a ValueError): refused here, before any request
     |   |-- InvalidName, InvalidUUID, InvalidTrait, InvalidAggregate
     |   |-- InvalidResourceClass, InvalidInventory
-    |   |-- InvalidResourceRequest
+    |   |-- InvalidResourceRequest, InvalidAllocation
     |   `-- InvalidProviderTree: several of them, or the tree's shape
     |-- ConfigurationError: permanent until somebody edits the configuration
     |-- PlacementUnavailable (= PlacementAPIConnectFailure): worth a retry
@@ -30,7 +30,10 @@
     |   `-- PlacementAPIConflict: 409
     |       |-- ConcurrentUpdate: a generation was outdated
     |       |   |-- ResourceProviderUpdateConflict: ... and merging is no way
-    |       |   `-- PlacementReshapeConflict
+    |       |   |-- PlacementReshapeConflict
+    |       |   `-- ConsumerConflict (also an AllocationUpdateFailed)
+    |       |-- AllocationDoesNotFit (also an AllocationUpdateFailed)
+    |       |   `-- CapacityExceeded
     |       |-- DuplicateProvider: the uuid or the name is taken
     |       |-- InventoryInUse, ResourceProviderInUse
     |       `-- CannotDeleteParent
@@ -43,7 +46,9 @@
     |   |   |-- ResourceProviderTraitRetrievalFailed
     |   |   `-- ResourceProviderAllocationRetrievalFailed
     |   |-- ResourceProviderUpdateFailed, ResourceProviderDeletionFailed
-    |   |-- ConsumerAllocationRetrievalFailed, AllocationUpdateFailed
+    |   |-- ConsumerAllocationRetrievalFailed, UsagesRetrievalFailed
+    |   |-- AllocationUpdateFailed (= AllocationMoveFailed, AllocationDeleteFailed)
+    |   |   `-- NotAllocated: there is nothing, or not so much, to move or remove
     |   |-- AllocationCandidateRetrievalFailed
     |   |-- TraitRetrievalFailed, TraitCreationFailed
     |   |-- ResourceClassRetrievalFailed, ResourceClassCreationFailed
@@ -69,20 +74,26 @@ from reportclient import text
 
 __all__ = [
     "AllocationCandidateRetrievalFailed",
+    "AllocationDeleteFailed",
+    "AllocationDoesNotFit",
+    "AllocationMoveFailed",
     "AllocationUpdateFailed",
     "BadAnswer",
     "BadRequest",
     "CannotDeleteParent",
+    "CapacityExceeded",
     "ConcurrentUpdate",
     "ConfigurationError",
     "ConnectFailed",
     "ConsumerAllocationRetrievalFailed",
+    "ConsumerConflict",
     "DiscoveryFailed",
     "DriverNotReady",
     "DuplicateProvider",
     "EndpointMissing",
     "Forbidden",
     "InvalidAggregate",
+    "InvalidAllocation",
     "InvalidInput",
     "InvalidInventory",
     "InvalidName",
@@ -94,6 +105,7 @@ __all__ = [
     "InventoryInUse",
     "MassRemovalRefused",
     "MicroversionNotSupported",
+    "NotAllocated",
     "NotFound",
     "OperationFailed",
     "ParentProviderNotFound",
@@ -131,6 +143,7 @@ __all__ = [
     "Unauthorized",
     "UnknownResourceClass",
     "UnknownTrait",
+    "UsagesRetrievalFailed",
     "VirtDriverNotReady",
 ]
 
@@ -149,6 +162,7 @@ class ReportClientError(ksa_exceptions.ClientException):  # type: ignore[misc]
     :ivar url: its URL, without credentials.
     :ivar request_id: Placement's request id for the answer.
     :ivar provider: the provider that it is about: a name or UUID.
+    :ivar consumer: the UUID of the consumer that it is about.
     :ivar retryable: whether the same call may succeed later unchanged.
     :ivar outcome_unknown: the request was a write and may have been applied.
     """
@@ -156,6 +170,7 @@ class ReportClientError(ksa_exceptions.ClientException):  # type: ignore[misc]
     message = "The report client failed."
     retryable: bool = False
     outcome_unknown: bool = False
+    consumer: str | None = None
 
     def __init__(
         self,
@@ -251,6 +266,13 @@ class InvalidInventory(InvalidInput):
 
 class InvalidResourceRequest(InvalidInput):
     """A request for resources that Placement would refuse; ``field`` is its parameter."""
+
+
+class InvalidAllocation(InvalidInput):
+    """What a consumer is to hold has a value that Placement would refuse.
+
+    ``consumer`` says which, ``field`` what of it.
+    """
 
 
 class InvalidProviderTree(InvalidInput):
@@ -535,8 +557,73 @@ class ConsumerAllocationRetrievalFailed(OperationFailed):
     """What a consumer holds could not be read."""
 
 
+class UsagesRetrievalFailed(OperationFailed):
+    """How much a project holds could not be read."""
+
+
 class AllocationUpdateFailed(OperationFailed):
     """What a consumer holds could not be written."""
+
+
+#: nova's names for the same, when something is moved or deleted.
+AllocationMoveFailed = AllocationDeleteFailed = AllocationUpdateFailed
+
+
+class NotAllocated(AllocationUpdateFailed):
+    """A consumer does not hold what was to be moved or taken from it.
+
+    Nothing was written.
+
+    :ivar resource_class: the class that it has too little of, if it is one.
+    :ivar held: how much of it the consumer holds of ``provider``.
+    :ivar wanted: how much was to be taken.
+    """
+
+    message = "The consumer does not hold that."
+    resource_class: str | None = None
+    held: int = 0
+    wanted: int = 0
+
+
+class ConsumerConflict(ConcurrentUpdate, AllocationUpdateFailed):
+    """What a consumer holds was changed by somebody else; nothing was written.
+
+    Both sides are told as Placement takes and answers them: by consumer UUID,
+    ``{"allocations": {provider: {"resources": {class: amount}}},
+    "project_id", "user_id", "consumer_generation"}``.
+
+    :ivar wanted: what was to be written; its generations are those that the
+        caller started from.
+    :ivar found: what Placement holds now.
+    :ivar phantom: Placement refuses the consumer as an existing one, but
+        shows nothing of it: a claim that failed left it behind (Launchpad bug
+        1778576).
+    """
+
+    message = "A consumer was changed by somebody else."
+    retryable = False
+    wanted: Mapping[str, Any] = {}
+    found: Mapping[str, Any] = {}
+    phantom: bool = False
+
+
+class AllocationDoesNotFit(PlacementAPIConflict, AllocationUpdateFailed):
+    """Placement has not got what was to be allocated; nothing was written.
+
+    The provider has no inventory of the class, or the amount is not one that
+    its ``min_unit``, ``max_unit`` and ``step_size`` allow.
+
+    :ivar resource_classes: the classes that do not fit, where it says so.
+    """
+
+    message = "The allocation does not fit."
+    resource_classes: tuple[str, ...] = ()
+
+
+class CapacityExceeded(AllocationDoesNotFit):
+    """There is not so much left of a class."""
+
+    message = "There is not so much left."
 
 
 class AllocationCandidateRetrievalFailed(OperationFailed):

@@ -22,12 +22,14 @@ __all__ = [
     "ConsumerAllocations",
     "ProviderAllocations",
     "ProviderListing",
+    "Usages",
     "aggregates",
     "allocation_candidates",
     "consumer_allocations",
     "inventories",
     "listing",
     "names",
+    "project_usages",
     "provider_allocations",
     "resource_classes",
     "summary",
@@ -71,12 +73,17 @@ class ConsumerAllocations:
     """What a consumer holds: provider UUID -> resource class -> amount.
 
     :ivar consumer_generation: ``None`` for a consumer that is not there yet.
+    :ivar consumer_type: ``None`` where it was not asked for or does not
+        matter; Placement's word for a consumer that has none is ``"unknown"``.
+    :ivar generations: of the providers, as the same answer had them.
     """
 
     resources: Mapping[str, Mapping[str, int]]
     project_id: str | None
     user_id: str | None
     consumer_generation: Generation | None
+    consumer_type: str | None = None
+    generations: Mapping[str, Generation] = dataclasses.field(default_factory=dict, compare=False)
 
     def without(self, providers: Container[str]) -> ConsumerAllocations:
         """The same without what is held of some providers."""
@@ -95,6 +102,39 @@ class ConsumerAllocations:
             "user_id": self.user_id,
             "consumer_generation": self.consumer_generation,
         }
+
+    def to_typed_body(self) -> dict[str, Any] | None:
+        """The same as 1.38 takes it; ``None`` for a consumer without a type.
+
+        "unknown" is answered by Placement, but refused (story 2009167).
+        """
+        if self.consumer_type in (None, "unknown"):
+            return None
+        return {**self.to_body(), "consumer_type": self.consumer_type}
+
+    def same_as(self, other: ConsumerAllocations) -> bool:
+        """Whether the same is held for the same project and user.
+
+        Project and user do not matter where nothing is held.
+        """
+        mine, theirs = self.to_body(), other.to_body()
+        if not mine["allocations"] and not theirs["allocations"]:
+            return True
+        return all(mine[key] == theirs[key] for key in ("allocations", "project_id", "user_id"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Usages:
+    """How much is held: resource class -> amount.
+
+    :ivar consumers: how many consumers hold it; ``None`` below 1.38.
+    :ivar by_type: the same for each type of consumer; empty below 1.38.
+        Placement's word for consumers without a type is ``"unknown"``.
+    """
+
+    resources: Mapping[str, int]
+    consumers: int | None = None
+    by_type: Mapping[str, Usages] = dataclasses.field(default_factory=dict)
 
 
 class AllocationCandidates(NamedTuple):
@@ -191,7 +231,26 @@ def consumer_allocations(answer: Answer) -> ConsumerAllocations:
             answer.body.get("project_id"),
             answer.body.get("user_id"),
             answer.body.get("consumer_generation"),
+            answer.body.get("consumer_type"),
+            {uuid: part["generation"] for uuid, part in given.items() if "generation" in part},
         )
+
+
+def project_usages(answer: Answer) -> Usages:
+    """How much a project holds; from 1.38 on by type of consumer."""
+    with _shape(answer):
+        given = _typed(answer.body["usages"], dict)
+        if answer.microversion < (1, 38):
+            return Usages(_amounts(given))
+        by_type = {}
+        for kind, amounts in given.items():
+            held = _amounts(amounts)
+            by_type[_text(kind)] = Usages(held, held.pop("consumer_count"))
+        total: dict[str, int] = {}
+        for part in by_type.values():
+            for name, amount in part.resources.items():
+                total[name] = total.get(name, 0) + amount
+        return Usages(total, sum(part.consumers or 0 for part in by_type.values()), by_type)
 
 
 def allocation_candidates(answer: Answer) -> AllocationCandidates:

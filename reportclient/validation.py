@@ -27,6 +27,7 @@ __all__ = [
     "check_resource_class",
     "check_trait",
     "custom_resource_class",
+    "is_uuid",
     "normalise_aggregates",
     "normalise_inventory",
     "normalise_traits",
@@ -34,6 +35,7 @@ __all__ = [
     "same_inventory",
     "same_number",
     "same_record",
+    "short",
     "uuid_or_text",
 ]
 
@@ -58,6 +60,11 @@ def uuid_or_text(value: Any) -> str:
     return _parsed_uuid(text) or text
 
 
+def is_uuid(value: Any) -> bool:
+    """Whether it is a UUID, in whatever form."""
+    return isinstance(value, str) and _parsed_uuid(value) is not None
+
+
 def normalise_uuid(value: Any, *, field: str = "uuid", provider: str | None = None) -> str:
     """A UUID in lower case and with dashes.
 
@@ -68,7 +75,7 @@ def normalise_uuid(value: Any, *, field: str = "uuid", provider: str | None = No
     parsed = _parsed_uuid(value) if isinstance(value, str) else None
     if parsed is None:
         raise exceptions.InvalidUUID(
-            f"{_of(provider)}{field} {_short(value)} is not a UUID.",
+            f"{_of(provider)}{field} {short(value)} is not a UUID.",
             provider=provider,
             field=field,
             value=value,
@@ -101,7 +108,7 @@ def check_name(name: Any, *, provider: str | None = None) -> str:
     if isinstance(name, str) and 0 < len(name) <= _NAME_LIMIT:
         return name
     raise exceptions.InvalidName(
-        f"{_of(provider)}name {_short(name)} is not a text of 1 to {_NAME_LIMIT} characters.",
+        f"{_of(provider)}name {short(name)} is not a text of 1 to {_NAME_LIMIT} characters.",
         provider=provider,
         field="name",
         value=name,
@@ -117,7 +124,7 @@ def check_trait(name: Any, *, provider: str | None = None) -> str:
     if symbol is not None:
         return symbol
     raise exceptions.InvalidTrait(
-        f"{_of(provider)}trait {_short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
+        f"{_of(provider)}trait {short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
         provider=provider,
         field="traits",
         value=name,
@@ -133,7 +140,7 @@ def check_resource_class(name: Any, *, provider: str | None = None) -> str:
     if symbol is not None:
         return symbol
     raise exceptions.InvalidResourceClass(
-        f"{_of(provider)}resource class {_short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
+        f"{_of(provider)}resource class {short(name)} is not 1 to 255 of A-Z, 0-9 and _.",
         provider=provider,
         resource_class=name if isinstance(name, str) else None,
         field="resource_class",
@@ -189,7 +196,7 @@ def _each(
 ) -> frozenset[str]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise kind(
-            f"{_of(provider)}{field} {_short(values)} is not a collection.",
+            f"{_of(provider)}{field} {short(values)} is not a collection.",
             provider=provider,
             field=field,
             value=values,
@@ -227,7 +234,7 @@ def normalise_inventory(
     """
     if not isinstance(inventory, Mapping):
         raise exceptions.InvalidInventory(
-            f"{_of(provider)}inventory {_short(inventory)} is not a mapping of resource classes.",
+            f"{_of(provider)}inventory {short(inventory)} is not a mapping of resource classes.",
             provider=provider,
             field="inventory",
             value=inventory,
@@ -256,7 +263,7 @@ def _check_record(
     def refuse(field: str, value: Any, why: str) -> None:
         errors.append(
             exceptions.InvalidInventory(
-                f"{_of(provider)}{name}: {field} {_short(value)} {why}.",
+                f"{_of(provider)}{name}: {field} {short(value)} {why}.",
                 provider=provider,
                 resource_class=name,
                 field=field,
@@ -368,7 +375,8 @@ def _of(provider: str | None) -> str:
     return f"Provider {provider}: " if provider else ""
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value as messages show it, cut."""
     text = repr(value)
     return text if len(text) <= 220 else f"{text[:200]}... ({len(text)} characters)"
 

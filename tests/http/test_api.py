@@ -718,7 +718,8 @@ def test_allocations_of_a_consumer(real, placement):
             OTHER,
             ConsumerAllocations({RP: {"VCPU": 99}}, project, user, held.consumer_generation),
         )
-    assert type(caught.value) is exceptions.PlacementAPIConflict
+    assert type(caught.value) is exceptions.CapacityExceeded
+    assert (caught.value.provider, caught.value.resource_classes) == (RP, ("VCPU",))
     real.put_allocations(OTHER, held.without({RP}))
     assert real.get_allocations(OTHER).resources == {}
 
@@ -749,6 +750,12 @@ CALLS = {
     "put_allocations": lambda api: api.put_allocations(
         RP, ConsumerAllocations({}, "p", "u", None)
     ),
+    "post_allocations": lambda api: api.post_allocations(
+        {RP: ConsumerAllocations({}, "p", "u", None)}
+    ),
+    "delete_allocations": lambda api: api.delete_allocations(RP),
+    "get_raw_allocations": lambda api: api.get_raw_allocations(RP),
+    "get_usages": lambda api: api.get_usages("p"),
     "reshape": lambda api: api.reshape({RP: AspectValue({}, 1)}, {}),
 }
 FAILURES = {
@@ -773,6 +780,10 @@ FAILURES = {
     "get_provider_usages": exceptions.ResourceProviderRetrievalFailed,
     "get_allocations": exceptions.ConsumerAllocationRetrievalFailed,
     "put_allocations": exceptions.AllocationUpdateFailed,
+    "post_allocations": exceptions.AllocationUpdateFailed,
+    "delete_allocations": exceptions.AllocationUpdateFailed,
+    "get_raw_allocations": exceptions.ConsumerAllocationRetrievalFailed,
+    "get_usages": exceptions.UsagesRetrievalFailed,
     "reshape": exceptions.ReshapeFailed,
 }
 #: Those whose answers hold nothing that is needed.
@@ -783,6 +794,8 @@ SILENT = {
     "ensure_resource_class",
     "delete_resource_class",
     "put_allocations",
+    "post_allocations",
+    "delete_allocations",
     "reshape",
 }
 READS = {name for name in CALLS if name.startswith(("get_", "list_"))}

@@ -91,7 +91,7 @@ UUID = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
             exceptions.ConcurrentUpdate,
         ),
         ("resource provider generation conflict", exceptions.ConcurrentUpdate),
-        ("consumer generation conflict - expected 3 but got None", exceptions.ConcurrentUpdate),
+        ("consumer generation conflict - expected 3 but got None", exceptions.ConsumerConflict),
         (
             "update conflict: Another thread concurrently updated the data. Please retry your "
             "update",
@@ -128,11 +128,21 @@ UUID = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
         (
             "Unable to allocate inventory: Unable to create allocation for 'VCPU' on resource "
             f"provider '{UUID}'. The requested amount would exceed the capacity.",
-            exceptions.PlacementAPIConflict,
+            exceptions.CapacityExceeded,
+        ),
+        (
+            "Unable to allocate inventory: Unable to create allocation for 'VCPU' on resource "
+            f"provider '{UUID}'. The requested amount would violate inventory constraints.",
+            exceptions.AllocationDoesNotFit,
+        ),
+        (
+            f"Unable to allocate inventory: Inventory for 'VCPU' on resource provider '{UUID}' "
+            "invalid.",
+            exceptions.AllocationDoesNotFit,
         ),
         (
             "Unable to allocate inventory: the resource provider generation is fine",
-            exceptions.PlacementAPIConflict,
+            exceptions.AllocationDoesNotFit,
         ),
         (
             "The trait CUSTOM_X is in use by a resource provider.",
