@@ -35,7 +35,7 @@ _Wanted = Mapping[str, ConsumerAllocations]
 _PATIENCE = 4
 #: How often such a consumer is written to once it is taken for a phantom.
 _CURES = 2
-_EXPECTED = re.compile(r"expected (\d+|null) but got")
+_EXPECTED = re.compile(r"expected (\d+|null) but got (\w+)")
 
 
 # -- the whole of what some consumers hold ---------------------------------------------
@@ -154,19 +154,29 @@ class _Store:
     def _refused(
         self, found: _Wanted, error: exceptions.ConsumerConflict
     ) -> exceptions.ConsumerConflict:
-        phantoms = [
-            consumer
-            for consumer, part in self.wanted.items()
-            if self._is_phantom(found[consumer], part)
-        ]
+        told = _EXPECTED.search(error.detail or "")
+        phantoms = self._phantoms(found, told[2] if told else None)
         refusal = conflict(self.wanted, found, error, phantom=bool(phantoms))
         if phantoms:
             self.seen += 1
-            told = _EXPECTED.search(error.detail or "")
             if self.seen > _PATIENCE and len(phantoms) == 1 and told is not None:
                 # The generation is Placement's own word; it shows it nowhere else.
                 self._expect(phantoms[0], None if told[1] == "null" else int(told[1]))
         return refusal
+
+    def _phantoms(self, found: _Wanted, got: str | None) -> list[str]:
+        """Those that may be what Placement refuses, and that it shows nothing of.
+
+        :param got: the generation that it refuses.
+        """
+        phantoms = []
+        for consumer, part in self.wanted.items():
+            if self._is_phantom(found[consumer], part):
+                if got in (None, str(part.consumer_generation)):
+                    phantoms.append(consumer)
+            elif found[consumer].consumer_generation != part.consumer_generation:
+                return []
+        return phantoms
 
     def _expect(self, consumer: str, generation: Generation | None) -> None:
         LOG.debug("Consumer %s was left behind by a claim that failed; taking it over.", consumer)
