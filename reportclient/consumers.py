@@ -172,7 +172,7 @@ class _Store:
         phantoms = []
         for consumer, part in self.wanted.items():
             if self._is_phantom(found[consumer], part):
-                if got in (None, str(part.consumer_generation)):
+                if got in (None, "None", str(part.consumer_generation)):
                     phantoms.append(consumer)
             elif found[consumer].consumer_generation != part.consumer_generation:
                 return []

@@ -177,7 +177,7 @@ def test_what_is_found_can_be_claimed(client, operator, hosts, vm):
     found = client.get_allocation_candidates(None, {"VCPU": 2})
     best = found.allocation_requests[0]
     assert client.claim_resources(None, vm, best, "p", "u", found.version)
-    assert [part for part in held(operator, vm).values()] == [{"VCPU": 2}]
+    assert list(held(operator, vm).values()) == [{"VCPU": 2}]
 
 
 def test_requests_of_a_list_are_understood(client, operator, hosts, vm):

@@ -167,3 +167,68 @@ def test_in_use_and_name_conflicts_on_a_server_without_codes(older, make_client,
     assert caught.value.holder == holder
     with pytest.raises(exceptions.ResourceProviderInUse):
         client.delete_resource_provider(None, root)
+
+
+def payload(root, **more):
+    return {
+        "allocations": {root: {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("version", ["1.28", "1.34", "1.37", "1.38"])
+@pytest.mark.parametrize("kind", [None, "INSTANCE"])
+def test_consumers_on_a_server_with_and_without_types(older, make_client, root, version, kind):
+    service = older(version)
+    service.operator.create_provider("host1", uuid=root)
+    service.operator.set_inventory(root, {"VCPU": {"total": 8}})
+    client = make_client(service.adapter(), consumer_type=kind)
+    one, two = str(uuid.uuid4()), str(uuid.uuid4())
+    asked = {"allocations": {root: {"resources": {"VCPU": 2}}}, "mappings": {"": [root]}}
+    assert client.claim_resources(None, one, asked, "p", "u", "1.36")
+    client.move_allocations(None, one, two)
+    client.put_allocations(None, one, payload(root, consumer_type="INSTANCE"))
+    client.add_resources_to_instance_allocation(None, two, {root: {"VCPU": 1}})
+    there = client.get_allocs_for_consumer(None, two)
+    assert there["allocations"][root]["resources"] == {"VCPU": 3}
+    typed = version == "1.38"
+    assert there.get("consumer_type") == ((kind or "unknown") if typed else None)
+    client.post_allocations(None, {two: there | {"allocations": {}}})
+    found = client.get_usages(None, "p")
+    assert found.resources == {"VCPU": 1}
+    assert found.consumers == (1 if typed else None)
+    assert client.delete_allocation_for_instance(None, one)
+    if not typed:
+        with pytest.raises(exceptions.MicroversionNotSupported):
+            client.get_usages(None, "p", consumer_type="INSTANCE")
+
+
+def test_consumers_on_a_server_without_a_guard(older, make_client, root):
+    """No consumer is written to without its generation."""
+    service = older("1.27")
+    service.operator.create_provider("host1", uuid=root)
+    service.operator.set_inventory(root, {"VCPU": {"total": 8}})
+    client = make_client(service.adapter())
+    one = str(uuid.uuid4())
+    for call in (
+        lambda: client.put_allocations(None, one, payload(root)),
+        lambda: client.claim_resources(None, one, payload(root), "p", "u", "1.12"),
+        lambda: client.move_allocations(None, one, root),
+        lambda: client.get_allocs_for_consumer(None, one),
+        lambda: client.delete_allocation_for_instance(None, one),
+    ):
+        with pytest.raises(exceptions.MicroversionNotSupported) as caught:
+            call()
+        assert caught.value.needed == "1.28"
+    body = payload(root)
+    del body["consumer_generation"]
+    service.operator.call("PUT", f"/allocations/{one}", body, version="1.27")
+    assert client.get_usages_counts_for_limits(None, "p") == {"VCPU": 1}
+    assert client.get_usages(None, "p").resources == {"VCPU": 1}
+    assert client.get_allocations_for_resource_provider(None, root).allocations == {
+        one: {"resources": {"VCPU": 1}}
+    }
+    assert client.delete_allocation_for_instance(None, one, force=True)
