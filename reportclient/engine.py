@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from typing import Any
 
 import tenacity
 
@@ -127,14 +128,17 @@ class Engine:
 
     def settling(
         self, *, conflicts: bool = True, consumers: bool = False
-    ) -> tuple[tenacity.Retrying, Settling]:
-        """A loop for a write, and its count of lost answers.
+    ) -> tuple[Callable[..., Any], Settling]:
+        """A loop for a write, as a function, and its count of lost answers.
 
         :param conflicts: whether an outdated generation is tried again.
         :param consumers: whether a consumer's is, too.
         """
         settling = Settling(self.retry.resend_attempts, conflicts=conflicts, consumers=consumers)
-        return self.retrying(settling.may_retry), settling
+        calling = self.retry.calling(
+            clock=self.clock, sleep=self.sleep, random=self.random, retry_on=settling.may_retry
+        )
+        return calling, settling
 
     def renew_locks(self) -> None:
         """Take new locks: after a fork, other threads may have held them."""

@@ -160,7 +160,7 @@ class Transport:
             the endpoint is no URL.
         """
         call = _Request(method, path, want, need, json, params, global_request_id, log)
-        resends = self._retry.retrying(
+        resends = self._retry.calling(
             clock=self._clock,
             sleep=self._sleep,
             random=self._random,
