@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench tree | passes``: measure beside nova, or alone.
+"""``python -m bench tree | passes | client | scale``: measure beside nova, or alone.
 
-nova comes from PyPI into an environment of its own, ``.venv-nova``. Results go
-to the terminal and, with ``--save``, to ``bench/results``, from which
-``python -m bench page`` writes the page in the documentation.
+``tree`` times the two ProviderTrees, ``passes`` counts requests on the real
+Placement in this process; ``client`` and ``scale`` start PostgreSQL or SQLite
+and Placement as processes on loopback. nova comes from PyPI into an
+environment of its own, ``.venv-nova``. Results go to the terminal and, with
+``--save``, to ``bench/results``, from which ``python -m bench page`` writes
+the page in the documentation.
 """
 
 from __future__ import annotations
@@ -12,74 +15,41 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
-RESULTS = HERE / "results"
-NOVA = "nova==34.0.0"
+from bench import client, page, rounds, scale, servers
+from bench.tables import table
+
 SIZES = (1000, 5000)
+KINDS = ("tree", "passes", "client", "scale")
 
 
-def nova_python() -> str:
-    """The interpreter of an environment that has nova; made if need be."""
-    directory = ROOT / ".venv-nova"
-    python = directory / "bin" / "python"
-    if not (directory / ".installed").exists():
-        print(f"Setting up {directory.name} with {NOVA} ...", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-        command = [python, "-m", "pip", "install", "--quiet", NOVA, "openstack-placement"]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        (directory / ".installed").touch()
-    return str(python)
-
-
-def run(python: str, *arguments: str) -> Any:
-    """Run one side and read the JSON that it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [python, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def tree(alone: bool) -> dict[str, Any]:
+def tree(options: argparse.Namespace) -> dict[str, Any]:
     """The operations of the two ProviderTrees."""
     found: dict[str, Any] = {}
     for size in SIZES:
-        ours = run(sys.executable, "bench/tree_ops.py", "reportclient.provider_tree", str(size))
+        module = "reportclient.provider_tree"
+        ours = rounds.run(sys.executable, "bench/tree_ops.py", module, str(size))
         nova = {}
-        if not alone:
-            nova = run(nova_python(), "bench/tree_ops.py", "nova.compute.provider_tree", str(size))
+        if not options.alone:
+            module = "nova.compute.provider_tree"
+            nova = rounds.run(nova_python(options), "bench/tree_ops.py", module, str(size))
         found[str(size)] = {"ours": ours, "nova": nova}
     return found
 
 
-def passes(alone: bool) -> dict[str, Any]:
+def passes(options: argparse.Namespace) -> dict[str, Any]:
     """Requests and time of whole passes, on the real Placement in process."""
-    found: dict[str, Any] = {"ours": run(sys.executable, "-m", "bench.passes", "ours")}
-    if not alone:
-        found["nova"] = run(nova_python(), "-m", "bench.passes", "nova")
+    found: dict[str, Any] = {"ours": rounds.run(sys.executable, "-m", "bench.passes", "ours")}
+    if not options.alone:
+        found["nova"] = rounds.run(nova_python(options), "-m", "bench.passes", "nova")
     return found
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An RST grid that also reads well in a terminal."""
-    widths = [max(len(row[n]) for row in (header, *rows)) for n in range(len(header))]
-    line = "  ".join("=" * width for width in widths)
-
-    def one(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([line, one(header), line, *map(one, rows), line])
+def nova_python(options: argparse.Namespace) -> str:
+    """The interpreter that has nova."""
+    return str(options.nova_python or rounds.nova_python())
 
 
 def tree_table(found: dict[str, Any], size: str) -> str:
@@ -88,13 +58,13 @@ def tree_table(found: dict[str, Any], size: str) -> str:
     rows = []
     for name, value in ours.items():
         unit = "" if name.startswith("bytes") else " us"
-        scale = 1.0 if name.startswith("bytes") else 1e6
+        scale_ = 1.0 if name.startswith("bytes") else 1e6
         other = nova.get(name)
         rows.append(
             (
                 name,
-                f"{value * scale:,.1f}{unit}",
-                f"{other * scale:,.1f}{unit}" if other else "",
+                f"{value * scale_:,.1f}{unit}",
+                f"{other * scale_:,.1f}{unit}" if other else "",
                 f"{other / value:,.1f}" if other else "",
             )
         )
@@ -118,74 +88,50 @@ def passes_table(found: dict[str, Any], tree_: str) -> str:
     return table(("pass", "requests", "nova 34", "time ratio"), rows)
 
 
-PAGE = """\
-Measured
-========
-
-Everything on this page was written by ``python -m bench page`` from the results of the
-commands shown; run them to get your own. Ratios are nova's figure divided by ours, both
-measured in the same run. Requests are counted on the real Placement service
-(openstack-placement from PyPI, in process, on SQLite), so the time ratios have no network
-in them: every request that is saved counts for more where there is one.
-
-Machine: {machine}.
-
-Requests per pass
------------------
-
-``python -m bench passes``. The host is a root with three resource classes, a trait and an
-aggregate, and children with one custom class each (500 children share a class). Times are
-medians: of nine lives of the small tree, of three of the large one.
-
-{passes}
-
-Operations of the tree
-----------------------
-
-``python -m bench tree``. A root, a tenth of all providers as its children, the rest below
-these; every provider with one inventory record and two traits.
-
-{tree}
-"""
+def show(what: str, found: dict[str, Any]) -> str:
+    """The tables of a measurement."""
+    if what == "client":
+        return client.show(found)
+    if what == "scale":
+        return scale.show(found)
+    if what == "tree":
+        return "\n".join(f"{size} providers\n\n{tree_table(found, size)}\n" for size in found)
+    return "\n".join(f"{key}\n\n{passes_table(found, key)}\n" for key in found["ours"])
 
 
-def page() -> str:
-    """The page of the documentation, from the saved results."""
-    tree_found = json.loads((RESULTS / "tree.json").read_text())
-    passes_found = json.loads((RESULTS / "passes.json").read_text())
-    return PAGE.format(
-        machine=tree_found["machine"],
-        passes="\n\n".join(
-            f"With {name}:\n\n{passes_table(passes_found['found'], name)}"
-            for name in passes_found["found"]["ours"]
-        ),
-        tree="\n\n".join(
-            f"{int(size):,} providers:\n\n{tree_table(tree_found['found'], size)}"
-            for size in tree_found["found"]
-        ),
-    )
+def save(what: str, found: dict[str, Any]) -> None:
+    """Keep the results; of ``client`` and ``scale`` what this run did not measure stays."""
+    page.RESULTS.mkdir(exist_ok=True)
+    path = page.RESULTS / f"{what}.json"
+    if what in ("client", "scale") and path.exists():
+        kept = json.loads(path.read_text())["found"]
+        found = {key: {**kept.get(key, {}), **found.get(key, {})} for key in {**kept, **found}}
+    machine = f"{os.cpu_count()} CPUs, Python {platform.python_version()}, {platform.system()}"
+    path.write_text(json.dumps({"machine": machine, "found": found}, indent=1) + "\n")
 
 
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=["tree", "passes", "page"])
+    parser.add_argument("what", choices=[*KINDS, "page"])
     parser.add_argument("--alone", action="store_true", help="without nova")
     parser.add_argument("--save", action="store_true", help="keep the results")
+    parser.add_argument("--nova-python", help="an interpreter that has nova, to use as it is")
+    real = parser.add_argument_group("client and scale")
+    database = "postgresql" if servers.postgres_bin() else "sqlite"
+    real.add_argument("--database", nargs="+", choices=list(rounds.SERVERS), default=[database])
+    real.add_argument("--latency", nargs="+", type=float, default=[5.0], help="milliseconds")
+    real.add_argument("--repeats", type=int, default=5, help="of which the median is taken")
+    real.add_argument("--size", nargs="+", type=int, help="children, or nodes")
     options = parser.parse_args()
     if options.what == "page":
-        (ROOT / "docs" / "measured.rst").write_text(page())
+        page.write(tree_table, passes_table)
         return
-    found = {"tree": tree, "passes": passes}[options.what](options.alone)
-    keys = found if options.what == "tree" else found["ours"]
-    show = tree_table if options.what == "tree" else passes_table
-    for key in keys:
-        print(f"{key}{' providers' if options.what == 'tree' else ''}\n\n{show(found, key)}\n")
+    kinds = {"tree": tree, "passes": passes, "client": client.measure, "scale": scale.measure}
+    found = kinds[options.what](options)
+    print(show(options.what, found))
     if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        machine = f"{os.cpu_count()} CPUs, Python {platform.python_version()}, {platform.system()}"
-        text = json.dumps({"machine": machine, "found": found}, indent=1)
-        (RESULTS / f"{options.what}.json").write_text(text + "\n")
+        save(options.what, found)
 
 
 if __name__ == "__main__":

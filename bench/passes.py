@@ -13,13 +13,11 @@ import statistics
 import sys
 import time
 import uuid
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
+from bench.sides import SIDES
 from reportclient.testing.embedded import EmbeddedPlacement
 
-CONTEXT = SimpleNamespace(global_id="req-" + str(uuid.uuid4()))
 AGGREGATE = str(uuid.uuid4())
 INVENTORY = {
     "VCPU": {"total": 16, "reserved": 1, "min_unit": 1, "max_unit": 16, "step_size": 1,
@@ -29,84 +27,6 @@ INVENTORY = {
     "DISK_GB": {"total": 900, "reserved": 0, "min_unit": 1, "max_unit": 900, "step_size": 1,
                 "allocation_ratio": 1.0},
 }  # fmt: skip
-
-
-class Clock:
-    """Time as the scenario says it is."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class EditingDriver:
-    """A driver that is one function."""
-
-    def __init__(self, edit: Callable[[Any], None]) -> None:
-        self.edit = edit
-
-    def update_provider_tree(self, provider_tree: Any, *_: Any, **__: Any) -> None:
-        """Edit the tree."""
-        self.edit(provider_tree)
-
-
-class Ours:
-    """`ReportClient`, as an agent uses it."""
-
-    def __init__(self, placement: EmbeddedPlacement) -> None:
-        import reportclient
-
-        self.clock = Clock()
-        # One worker: SQLite answers one request at a time.
-        self.client = reportclient.ReportClient(
-            placement.adapter(), clock=self.clock, max_workers=1
-        )
-
-    def due(self) -> None:
-        """Let the refresh be due."""
-        self.clock.now += 301
-
-    def one_pass(self, root: str, name: str, edit: Callable[[Any], None]) -> None:
-        """Read, edit, flush."""
-        self.client.report(CONTEXT, root, name, EditingDriver(edit))
-
-
-class Nova:
-    """nova 34's report client, driven as its resource tracker drives it."""
-
-    def __init__(self, placement: EmbeddedPlacement) -> None:
-        from nova import conf, context, exception
-        from nova.scheduler.client import report
-
-        conf.CONF([], project="nova", default_config_files=[])
-        self.conflict = exception.ResourceProviderUpdateConflict
-        self.context = context.get_admin_context()
-        # As nova makes its adapter: answers are looked at, not raised.
-        adapter = placement.adapter(
-            raise_exc=False, additional_headers={"accept": "application/json"}
-        )
-        self.client = report.SchedulerReportClient(adapter=adapter)
-
-    def due(self) -> None:
-        """Let the refresh be due: forget when it was last done."""
-        self.client._association_refresh_time.clear()
-
-    def one_pass(self, root: str, name: str, edit: Callable[[Any], None]) -> None:
-        """Read, edit, flush; again on a conflict, up to four times."""
-        for attempt in range(4):
-            tree = self.client.get_provider_subtree_and_ensure_root(self.context, root, name=name)
-            edit(tree)
-            try:
-                self.client.update_from_provider_tree(self.context, tree)
-            except self.conflict:
-                if attempt == 3:
-                    raise
-                continue
-            return
-
-
-SIDES: dict[str, type[Any]] = {"ours": Ours, "nova": Nova}
 
 
 def host_edit(root: str, children: int, disk: int = 900, own_class: bool = True) -> Any:
@@ -138,7 +58,8 @@ def tree_scenario(side: str, children: int, own_class: bool) -> dict[str, Any]:
     root = str(uuid.uuid4())
     found: dict[str, Any] = {}
     with EmbeddedPlacement() as placement:
-        peer = SIDES[side](placement)
+        # One worker: SQLite answers one request at a time.
+        peer = SIDES[side](placement.adapter, workers=1)
 
         def measure(title: str, edit: Any, name: str = "host1") -> None:
             placement.requests.clear()
@@ -169,7 +90,7 @@ def tree_scenario(side: str, children: int, own_class: bool) -> dict[str, Any]:
         measure("one inventory changed", host_edit(root, children, 901, own_class))
         measure("somebody else moved the generation", meddled)
         found["somebody else moved the generation"]["driver ran"] = calls
-        peer = SIDES[side](placement)
+        peer = SIDES[side](placement.adapter, workers=1)
         measure("restart, nothing changed", host_edit(root, children, 902, own_class))
     return found
 
@@ -188,7 +109,7 @@ def repeated(side: str, children: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Print the requests of all scenarios of one side."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("side", choices=sorted(SIDES))
+    parser.add_argument("side", choices=["nova", "ours"])
     parser.add_argument("--children", type=int, nargs="+", default=[8, 500])
     options = parser.parse_args()
     found = {
