@@ -88,6 +88,11 @@ class PlacementAPI(ConsumerRoutes):
     says why, when Placement refuses.
     """
 
+    def ids(self) -> str:
+        """For a log line: the ids of the request that this thread sent last."""
+        found = (self.log and self.log.newest_id) or "no request id"
+        return f"{found}, global {self.global_request_id}" if self.global_request_id else found
+
     # -- providers ------------------------------------------------------------
 
     def list_providers(

@@ -17,6 +17,14 @@ from reportclient.types import Context
 
 __all__ = ["Call", "Calls"]
 
+#: Failures that an operator should hear of. What a driver did wrong is for
+#: the agent to say.
+_REFUSALS = (
+    exceptions.PlacementError,
+    exceptions.OperationFailed,
+    exceptions.MassRemovalRefused,
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Call:
@@ -48,12 +56,16 @@ class Calls:
         """Note in the result what the call cost, however it ends.
 
         That Placement cannot be reached is said once, and that it can again.
+        What Placement refused is said, too: the caller may not log it.
         """
         notices = self._engine.notices
         try:
             yield
         except exceptions.PlacementUnavailable as error:
             notices.warn("unavailable", f"Placement cannot be reached: {error}")
+            raise
+        except _REFUSALS as error:
+            notices.warn(f"refused {type(error).__name__}", str(error))
             raise
         else:
             if call.log.entries:

@@ -197,6 +197,11 @@ class ReportClientError(ksa_exceptions.ClientException):  # type: ignore[misc]
         if outcome_unknown is not None:
             self.outcome_unknown = outcome_unknown
 
+    def add(self, sentence: str) -> None:
+        """Say more in the message."""
+        self.message = f"{self.message.rstrip('.')}. {text.one_line(sentence)}"
+        self.args: tuple[Any, ...] = (self.message,)
+
     @property
     def facts(self) -> dict[str, Any]:
         """The answer's facts, as keyword arguments for another exception."""
@@ -452,7 +457,8 @@ class ResourceProviderUpdateConflict(ConcurrentUpdate):
     :ivar theirs: the values that Placement holds.
     :ivar base_generation: the generation that ``base`` was read with.
     :ivar their_generation: the generation that ``theirs`` was read with.
-    :ivar attempts: how often the write was tried.
+    :ivar attempts: how often the write was tried; of a real clash, how often
+        the driver was run.
     :ivar result: the `SyncResult` of the flush that met it, or ``None``.
     """
 

@@ -103,7 +103,13 @@ class ProviderKeeper:
             return
         self._remember(CachedProvider.just_created(summary))
         self._result.of(operation.uuid, operation.name).created = True
-        LOG.info("Created %s (%s); generation %s.", summary.name, summary.uuid, summary.generation)
+        LOG.info(
+            "Created %s (%s); generation %s [%s].",
+            summary.name,
+            summary.uuid,
+            summary.generation,
+            self._api.ids(),
+        )
 
     def _adopt(self, operation: CreateProvider) -> bool:
         """Take over the provider that has the UUID; False if there is none."""
@@ -194,7 +200,13 @@ class ProviderKeeper:
         self._note_summary(summary)
         result = self._result.of(operation.uuid, operation.name)
         result.name, result.old_name = operation.name, result.old_name or operation.old_name
-        LOG.info("Renamed %s to %s (%s).", operation.old_name, operation.name, operation.uuid)
+        LOG.info(
+            "Renamed %s to %s (%s) [%s].",
+            operation.old_name,
+            operation.name,
+            operation.uuid,
+            self._api.ids(),
+        )
 
     def _move(self, operation: MoveProvider, answer_lost: bool) -> None:
         summary = self._api.get_provider(operation.uuid) if answer_lost else None
@@ -210,11 +222,12 @@ class ProviderKeeper:
         self._note_summary(summary)
         self._result.of(operation.uuid, operation.name).moved = True
         LOG.info(
-            "Moved %s (%s) from %s to %s.",
+            "Moved %s (%s) from %s to %s [%s].",
             operation.name,
             operation.uuid,
             operation.old_parent_uuid,
             operation.parent_uuid,
+            self._api.ids(),
         )
 
     def _note_summary(self, summary: ProviderSummary) -> None:
@@ -239,7 +252,7 @@ class ProviderKeeper:
         self._engine.cache.remove(operation.uuid)
         result.deleted = True
         self._engine.notices.recovered(key, f"{operation.name} could be deleted now.")
-        LOG.info("Deleted %s (%s).", operation.name, operation.uuid)
+        LOG.info("Deleted %s (%s) [%s].", operation.name, operation.uuid, self._api.ids())
 
     def _pending(
         self, operation: DeleteProvider, error: exceptions.PlacementAPIConflict

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tenacity
 
 from reportclient import allocations as allocations_
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient.api import ConsumerAllocations, PlacementAPI
 from reportclient.calls import Calls
 from reportclient.driver import Driver
@@ -24,6 +24,8 @@ from reportclient.types import Context
 from reportclient.workers import Workers
 
 __all__ = ["Fleet", "Node", "Reporter", "TreeReader", "no_parent"]
+
+LOG = text.logger(__name__)
 
 _EMPTY_TREE = TreeSnapshot.build(())
 #: How often a driver is run again in one pass because of a real clash.
@@ -111,15 +113,33 @@ class Reporter:
                 result.try_again()
                 tree = self._tree(api, node, missing=missing and not result.redriven)
                 try:
-                    driver.update_provider_tree(tree, node.name)
-                except exceptions.ReshapeNeeded:
-                    if not startup:
-                        raise
-                    tree = self._tree(api, node)
-                    changed = self._drive_reshape(api, node, tree, driver)
-                    self._flusher.flush(tree, api, result, changed)
-                else:
-                    self._flusher.flush(tree, api, result)
+                    self._drive(node, tree, driver, api, result, startup=startup)
+                except exceptions.ReportClientError as error:
+                    if _worth_redriving(error):
+                        _say_so(node, error, result.redriven)
+                    raise
+
+    def _drive(
+        self,
+        node: Node,
+        tree: ProviderTree,
+        driver: Driver,
+        api: PlacementAPI,
+        result: SyncResult,
+        *,
+        startup: bool,
+    ) -> None:
+        """Run the driver once, and flush what it made of the tree."""
+        try:
+            driver.update_provider_tree(tree, node.name)
+        except exceptions.ReshapeNeeded:
+            if not startup:
+                raise
+            tree = self._tree(api, node)
+            changed = self._drive_reshape(api, node, tree, driver)
+            self._flusher.flush(tree, api, result, changed)
+        else:
+            self._flusher.flush(tree, api, result)
 
     def plan(self, node: Node, driver: Driver, api: PlacementAPI) -> Plan:
         """What a pass would do. The driver is run; nothing is written."""
@@ -224,6 +244,18 @@ class Fleet:
         with self._calls.accounted(call, result):
             missing = self._engine.cache.root_of(node.uuid) is None
             self._reporter.report(node, driver, call.api, result, startup=startup, missing=missing)
+
+
+def _say_so(node: Node, error: exceptions.ReportClientError, redriven: int) -> None:
+    """Log that the driver is run again; or say in the error that it was, in vain."""
+    if redriven < _REDRIVES:
+        LOG.info("The driver is run again for %s (%s): %s", node.name, node.uuid, str(error))
+        return
+    error.add(
+        f"The driver was run again {redriven} times, in vain. Do two agents report the same UUID?"
+    )
+    if isinstance(error, exceptions.ResourceProviderUpdateConflict):
+        error.attempts += redriven
 
 
 def no_parent(uuid: str, name: str, parent: str) -> exceptions.ParentProviderNotFound:

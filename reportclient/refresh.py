@@ -16,7 +16,7 @@ from typing import Any
 
 import os_traits
 
-from reportclient import exceptions, text
+from reportclient import exceptions, merge, text
 from reportclient import workers as workers_
 from reportclient.api import AspectValue, PlacementAPI, ProviderListing
 from reportclient.cache import Cache, CachedProvider
@@ -264,6 +264,7 @@ class Refresher:
             }
 
     def _install(self, tree: _Tree) -> None:
+        _say_what_changed(self._cache.own(tree.root), tree.own)
         self._cache.install(
             tree.root,
             tree.own.values(),
@@ -272,6 +273,41 @@ class Refresher:
             last_modified=tree.last_modified,
             listings=tree.listings,
         )
+
+
+def _say_what_changed(
+    before: Mapping[str, CachedProvider], now: Mapping[str, CachedProvider]
+) -> None:
+    """Log what a refresh found to be other than it was known: others wrote it."""
+    for uuid in before.keys() - now.keys() if before else ():
+        LOG.info("%s (%s) is not in its tree any more.", before[uuid].record.name, uuid)
+    for uuid, provider in now.items() if before else ():
+        record, former = provider.record, before.get(uuid)
+        if former is None:
+            LOG.info("%s (%s) is in its tree now; it was not.", record.name, uuid)
+            continue
+        old = former.record
+        if (old.name, old.parent_uuid) != (record.name, record.parent_uuid):
+            LOG.info(
+                "%s (%s) was renamed or moved by others: to %s below %s, from below %s.",
+                old.name,
+                uuid,
+                record.name,
+                record.parent_uuid,
+                old.parent_uuid,
+            )
+        for aspect in ASPECTS:
+            known, found = getattr(old, aspect), getattr(record, aspect)
+            if known is not None and known is not found and known != found:
+                LOG.info(
+                    "Others changed %s of %s (%s): %s; generation %s -> %s.",
+                    aspect,
+                    record.name,
+                    uuid,
+                    "; ".join(merge.differences(aspect, known, found)),
+                    old.generation,
+                    record.generation,
+                )
 
 
 def _unread(summary: ProviderSummary) -> CachedProvider:

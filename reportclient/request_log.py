@@ -48,11 +48,19 @@ class RequestLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: list[RequestRecord] = []
+        self._newest = threading.local()
 
     def add(self, record: RequestRecord) -> None:
         """Note a request."""
+        self._newest.request_id = record.request_id
         with self._lock:
             self._entries.append(record)
+
+    @property
+    def newest_id(self) -> str | None:
+        """Placement's id for the last request of the calling thread."""
+        found: str | None = getattr(self._newest, "request_id", None)
+        return found
 
     @property
     def entries(self) -> tuple[RequestRecord, ...]:

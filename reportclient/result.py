@@ -143,7 +143,9 @@ class SyncResult:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def __str__(self) -> str:
-        lines = [text.one_line(str(provider)) for provider in self.providers.values()]
-        total = sum(self.requests.values())
-        lines.append(f"{total} requests, {self.conflicts} conflicts")
-        return "\n".join(lines)
+        by_name = sorted(self.providers.values(), key=lambda provider: provider.name)
+        lines = [text.one_line(str(provider)) for provider in by_name]
+        total = f"{sum(self.requests.values())} requests, {self.conflicts} conflicts"
+        if self.redriven:
+            total += f", the driver was run again {self.redriven} times"
+        return "\n".join([*lines, total])

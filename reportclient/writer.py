@@ -173,13 +173,14 @@ class AspectWriter:
         self._believe(write, stored, wrote=True)
         self._note(write, theirs, wrote=True)
         LOG.info(
-            "Wrote %s of %s (%s): %s; generation %s -> %s.",
+            "Wrote %s of %s (%s): %s; generation %s -> %s [%s].",
             aspect,
             provider.record.name,
             provider.record.uuid,
             "; ".join(merge.differences(aspect, theirs, answer.value)),
             guard,
             answer.generation,
+            self._api.ids(),
         )
 
     # -- reading and merging ----------------------------------------------

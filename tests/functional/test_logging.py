@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -154,3 +155,92 @@ def test_b102_every_call_fails_in_the_same_way(placement, make_client, root):
     for call in calls:
         with pytest.raises(exceptions.PlacementUnavailable):
             call()
+
+
+def test_what_others_changed_is_said_with_both_generations(
+    client, operator, root, editing, said, clock
+):
+    client.report(None, root, "host1", editing(lambda t: t.new_child("child", root)))
+    child = operator.providers()["child"]
+    before = operator.provider(root)["generation"]
+    operator.set_inventory(root, {"VCPU": {"total": 8}})
+    operator.set_traits(root, {"CUSTOM_OP"})
+    operator.rename_provider(child, "renamed")
+    operator.create_provider("foreign", parent=root)
+    after = operator.provider(root)["generation"]
+    said.clear()
+    clock.now += 300
+    client.report(None, root, "host1", editing(lambda tree: None))
+    lines = said(logging.INFO)
+    for words in (
+        ("traits", "host1", root, "+CUSTOM_OP", f"{before} -> {after}"),
+        ("inventory", "host1", "VCPU", f"{before} -> {after}"),
+        (child, "renamed"),
+        ("foreign",),
+    ):
+        assert [line for line in lines if all(word in line for word in words)], (words, lines)
+    operator.delete_provider(child)
+    said.clear()
+    clock.now += 300
+    client.report(None, root, "host1", editing(lambda tree: None))
+    assert [line for line in said(logging.INFO) if child in line]
+
+
+def test_every_write_is_said_with_its_request_id(client, placement, root, editing, said):
+    context = SimpleNamespace(global_id="req-11111111-2222-4333-8444-555555555555")
+
+    def edit(tree):
+        tree.new_child("child", root)
+        tree.update_inventory(root, {"VCPU": {"total": 8}})
+
+    result = client.report(context, root, "host1", editing(edit))
+    client.report(context, root, "host2", editing(lambda tree: tree.remove("child")))
+    for word in ("Created host1", "Created child", "Wrote inventory", "Renamed", "Deleted child"):
+        [line] = [line for line in said(logging.INFO) if word in line]
+        assert context.global_id in line
+        assert "req-" in line.replace(context.global_id, "")
+    assert all(
+        any(request_id in line for line in said()) for request_id in result.request_ids[-1:]
+    )
+
+
+def test_what_placement_refuses_is_a_warning_that_does_not_repeat(
+    client, placement, root, editing, said
+):
+    placement.respond(("PUT", "*/inventories"), status=403, body={}, times=999)
+    driver = editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 1}}))
+    for _ in range(20):
+        with pytest.raises(exceptions.ResourceProviderSyncFailed):
+            client.report(None, root, "h", driver)
+    [line] = said(logging.WARNING)
+    assert "403" in line
+
+
+def test_a_driver_that_is_run_again_is_said_and_counted(client, operator, root, editing, said):
+    client.report(
+        None, root, "h", editing(lambda t: t.update_inventory(root, {"VCPU": {"total": 1}}))
+    )
+    totals = iter([3, 5, 7, 9])
+
+    def edit(tree):
+        operator.set_inventory(root, {"VCPU": {"total": next(totals)}})
+        tree.update_inventory(root, {"VCPU": {"total": 100}})
+
+    with pytest.raises(exceptions.ResourceProviderUpdateConflict) as caught:
+        client.report(None, root, "h", editing(edit))
+    assert caught.value.attempts > 3
+    assert "run again 3 times" in str(caught.value)
+    assert "same UUID" in str(caught.value)
+    assert (
+        len([line for line in said(logging.INFO) if "is run again" in line and root in line]) == 3
+    )
+    settled = iter([11])
+
+    def edit_once(tree):
+        for total in settled:
+            operator.set_inventory(root, {"VCPU": {"total": total}})
+        tree.update_inventory(root, {"VCPU": {"total": 100}})
+
+    result = client.report(None, root, "h", editing(edit_once))
+    assert "run again 1 times" in str(result)
+    assert result.redriven == 1
