@@ -35,7 +35,7 @@ class RetryPolicy:
     attempts: int = 100
     deadline: float = 120.0
     base_delay: float = 0.05
-    max_delay: float = 0.5
+    max_delay: float = 4.0
     retry_after_cap: float = 60.0
     resend_attempts: int = 2
 
