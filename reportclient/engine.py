@@ -127,16 +127,21 @@ class Engine:
         )
 
     def settling(
-        self, *, conflicts: bool = True, consumers: bool = False
+        self, *, conflicts: bool = True, consumers: bool = False, attempts: int | None = None
     ) -> tuple[Callable[..., Any], Settling]:
         """A loop for a write, as a function, and its count of lost answers.
 
         :param conflicts: whether an outdated generation is tried again.
         :param consumers: whether a consumer's is, too.
+        :param attempts: in place of the policy's.
         """
         settling = Settling(self.retry.resend_attempts, conflicts=conflicts, consumers=consumers)
         calling = self.retry.calling(
-            clock=self.clock, sleep=self.sleep, random=self.random, retry_on=settling.may_retry
+            clock=self.clock,
+            sleep=self.sleep,
+            random=self.random,
+            retry_on=settling.may_retry,
+            attempts=attempts,
         )
         return calling, settling
 

@@ -84,7 +84,8 @@ class AspectWriter:
                 ProviderRecord(operation.uuid, operation.name)
             )
             write.provider = known.outdate(operation.aspect)
-        retrying, _ = self._engine.settling()
+        # The first conflict is answered at once, within the first attempt.
+        retrying, _ = self._engine.settling(attempts=max(1, self._engine.retry.attempts - 1))
         try:
             retrying(self._attempt, write)
         except exceptions.ResourceProviderUpdateConflict:
@@ -149,11 +150,15 @@ class AspectWriter:
         write.attempts += 1
         try:
             answer = self._put(aspect, provider.record.uuid, wanted, guard)
-        except exceptions.ConcurrentUpdate:
+        except exceptions.ConcurrentUpdate as error:
             self._result.count_conflict()
             LOG.debug("%s of %s moved on; reading it again.", aspect, provider.record.name)
             # Only this aspect's generation is known to be wrong.
             self._believe(write, provider.outdate(aspect), wrote=False)
+            if self._engine.retry.attempts > 1 and write.first(error):
+                # Mostly it was an allocation, and reading settles it. Who meets
+                # others again waits for them.
+                raise _Again from error
             raise
         except exceptions.InventoryInUse as error:
             self._keep_in_use(write, set(theirs) - set(wanted), error)
