@@ -136,7 +136,15 @@ class ConsumerRoutes(Routes):
         if consumer_type is not None:
             query["consumer_type"] = consumer_type
             want = need = _TYPED
+        path = with_query("/usages", query)
         with self._failing(
             exceptions.UsagesRetrievalFailed, f"read the usages of project {project_id}"
         ):
-            return shapes.project_usages(self._get(with_query("/usages", query), want, need))
+            try:
+                return shapes.project_usages(self._get(path, want, need))
+            except exceptions.ServerError:
+                if want == need or want < _TYPED:
+                    raise
+                # On PostgreSQL the question by type is answered 500: the query
+                # behind it leaves out a column in GROUP BY (16.0.0).
+                return shapes.project_usages(self._get(path, need, need))

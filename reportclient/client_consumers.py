@@ -124,7 +124,8 @@ class ConsumerCalls(ClientBase):
             ``"unknown"``: those without a type.
         :returns: the sums, and from 1.38 on how many consumers there are, and
             both for each type; nothing at all for a project that holds nothing
-            or that Placement does not know.
+            or that Placement does not know. A Placement that fails at types,
+            as it does on PostgreSQL, is asked for the sums alone.
         :raises InvalidAllocation: a value that Placement would refuse.
         :raises MicroversionNotSupported: the server is older than 1.9; with
             ``consumer_type`` than 1.38.

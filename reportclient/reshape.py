@@ -36,7 +36,8 @@ def reshape(
     :param writes: the inventories that change.
     :param deletes: the providers that will be deleted.
     :param allocations: all that each consumer that changes holds.
-    :raises PlacementReshapeConflict: a generation is outdated.
+    :raises PlacementReshapeConflict: a generation is outdated, or somebody
+        holds what is to be moved.
     :raises ResourceProviderUpdateConflict: both sides changed an inventory.
     :raises ReshapeFailed: Placement refused.
     :raises PlacementUnavailable: it could not be reached.
@@ -102,6 +103,13 @@ def _send(
             result.count_conflict()
             raise exceptions.PlacementReshapeConflict(
                 f"A generation was outdated while reshaping: {error}", **error.facts
+            ) from error
+        except exceptions.InventoryInUse as error:
+            # Somebody was placed after the allocations were read, and before
+            # the inventory was: its generation cannot show it.
+            result.count_conflict()
+            raise exceptions.PlacementReshapeConflict(
+                f"Something that is to be moved is still in use: {error}", **error.facts
             ) from error
 
     retrying(attempt)

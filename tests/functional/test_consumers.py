@@ -799,3 +799,16 @@ def test_other_things_that_make_no_sense(client, make_client, placement):
     with pytest.raises(ValueError, match="consumer_type"):
         make_client(consumer_type="vm")
     assert placement.requests == []
+
+
+def test_a_service_that_fails_at_types_is_asked_for_the_sums(
+    client, operator, placement, hosts, vm
+):
+    """On PostgreSQL: the database refuses the query behind it."""
+    operator.allocate(vm, {hosts[0]: {"VCPU": 2}})
+    placement.respond(("GET", "/usages*"), status=500, body={"errors": []}, times=3)
+    assert client.get_usages(None, "project") == Usages({"VCPU": 2})
+    assert placement.requests[-1].microversion == "1.9"
+    placement.respond(("GET", "/usages*"), status=500, body={"errors": []}, times=99)
+    with pytest.raises(exceptions.UsagesRetrievalFailed):
+        client.get_usages(None, "project", consumer_type="INSTANCE")

@@ -112,6 +112,35 @@ def test_b78_a_vm_is_placed_meanwhile(client, operator, root, reshaper, consumer
     assert held(operator, late) == {reshaper.gpus[0]: {"VGPU": 1}}
 
 
+def test_b78_a_vm_that_only_placement_knows_of(
+    client, placement, operator, root, reshaper, consumers
+):
+    """It was placed after the allocations were read and before the inventory was."""
+    late = new_uuid()
+    placement.before(("POST", "/reshaper"), lambda _: operator.allocate(late, {root: {"VGPU": 1}}))
+    body = {"errors": [{"status": 409, "code": "placement.inventory.inuse", "detail": "in use"}]}
+    placement.respond(("POST", "/reshaper"), status=409, body=body)
+    result = client.report(None, root, "host1", reshaper, startup=True)
+    assert (result.complete, result.conflicts >= 1) == (True, True)
+    assert held(operator, late) == {reshaper.gpus[0]: {"VGPU": 1}}
+
+
+def test_a_driver_that_leaves_somebody_behind(client, operator, root, reshaper, consumers):
+    """It is run again a few times; nothing is half done."""
+    edit = reshaper.update_provider_tree
+
+    def forgetful(tree, nodename, allocations=None):
+        if allocations is not None:
+            allocations = {c: p for c, p in allocations.items() if c != consumers[0]}
+        edit(tree, nodename, allocations)
+
+    reshaper.update_provider_tree = forgetful
+    with pytest.raises(exceptions.PlacementReshapeConflict, match="in use"):
+        client.report(None, root, "host1", reshaper, startup=True)
+    assert held(operator, consumers[0]) == {root: {"VCPU": 2, "VGPU": 1}}
+    assert held(operator, consumers[1])[reshaper.old] == {"VGPU": 2}
+
+
 def test_a_lost_answer_is_settled_by_reading(
     client, placement, operator, root, reshaper, consumers
 ):
