@@ -471,6 +471,15 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
         """
         return by_name(self._calls.begin(context).api, name).to_dict()
 
+    def get_resource_provider_name(self, context: Context | None, uuid: str) -> str:
+        """The name of a provider as Placement has it now.
+
+        :raises ResourceProviderNotFound: there is no such provider.
+        :raises ResourceProviderRetrievalFailed, PlacementUnavailable: see there.
+        """
+        uuid = validation.normalise_uuid(uuid)
+        return self._calls.begin(context).api.get_provider(uuid).name
+
     # -- names ----------------------------------------------------------------
 
     def ensure_traits(self, context: Context | None, names: Iterable[str]) -> None:
