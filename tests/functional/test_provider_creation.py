@@ -375,3 +375,12 @@ def test_a_tree_built_by_hand_for_a_host_that_nobody_has_read(client, operator):
     assert result.providers[root].adopted
     assert set(operator.providers()) == {"x", "foreign", "own"}
     assert set(operator.provider(root)["inventory"]) == {"VCPU", "MEMORY_MB"}
+
+
+def test_the_name_of_a_provider(client, operator):
+    uuid = operator.create_provider("hôte 1")
+    assert client.get_resource_provider_name(None, uuid.upper()) == "hôte 1"
+    operator.rename_provider(uuid, "host2")
+    assert client.get_resource_provider_name(None, uuid) == "host2"
+    with pytest.raises(exceptions.ResourceProviderNotFound):
+        client.get_resource_provider_name(None, new_uuid())
