@@ -20,7 +20,7 @@ HELD = 300
 def counts(size: int, repeats: int, *, alone: bool) -> dict[str, int]:
     """How many lives of each side."""
     if size > COMPARED:
-        return {"ours": 1, "floor": 1}
+        return {"ours": 1}
     small = size < COMPARED / 10
     ours = repeats if small else min(repeats, 3)
     found = {"ours": ours, "floor": ours}
@@ -78,7 +78,7 @@ def pass_table(found: dict[str, Any]) -> str:
     rows = []
     for title, ours in found["ours"]["passes"].items():
         nova = found.get("nova", {}).get("passes", {}).get(title, {})
-        floor = found["floor"]["passes"].get(title, {})
+        floor = found.get("floor", {}).get("passes", {}).get(title, {})
         rows.append(
             (
                 title,
