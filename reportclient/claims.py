@@ -23,6 +23,7 @@ __all__ = [
     "doubled",
     "owner",
     "payload",
+    "payloads",
     "removed",
     "request",
     "resources",
@@ -82,6 +83,28 @@ def payload(consumer: str, given: Any) -> ConsumerAllocations:
         given["consumer_generation"],
         check_consumer_type(given.get("consumer_type"), consumer),
     )
+
+
+def payloads(
+    given: Any, default_type: str | None, *, new: bool = False
+) -> dict[str, ConsumerAllocations]:
+    """All that several consumers are to hold, by consumer.
+
+    :param default_type: of consumers that have none.
+    :param new: they are new, and no generation need be given.
+    :raises: as `payload`.
+    """
+    if not isinstance(given, Mapping):
+        raise _refused(None, "allocations", given, "is not a mapping of consumers")
+    found: dict[str, ConsumerAllocations] = {}
+    for uuid, part in given.items():
+        consumer = consumer_uuid(uuid)
+        if consumer in found:
+            raise _refused(consumer, "allocations", uuid, "is there twice")
+        if new and isinstance(part, Mapping):
+            part = {**part, "consumer_generation": None}
+        found[consumer] = with_type(payload(consumer, part), default_type)
+    return found
 
 
 def request(consumer: str, given: Any) -> _Resources:

@@ -269,12 +269,7 @@ class ConsumerCalls(ClientBase):
         :returns: True.
         :raises: as `put_allocations`.
         """
-        wanted = {}
-        for uuid, part in allocations.items():
-            consumer = claims.consumer_uuid(uuid)
-            wanted[consumer] = claims.with_type(
-                claims.payload(consumer, part), self._consumer_type
-            )
+        wanted = claims.payloads(allocations, self._consumer_type)
         engine = self._engine
         consumers.store(self._calls.begin(context).api, engine, wanted, workers=engine.workers)
         return True
@@ -461,13 +456,7 @@ class ConsumerCalls(ClientBase):
         :raises InvalidAllocation, InvalidUUID, InvalidResourceClass: before
             any request.
         """
-        parts = {}
-        for uuid, part in wanted.items():
-            consumer = claims.consumer_uuid(uuid)
-            given = {**part, "consumer_generation": None}
-            parts[consumer] = claims.with_type(
-                claims.payload(consumer, given), self._consumer_type
-            )
+        parts = claims.payloads(wanted, self._consumer_type, new=True)
         api = self._calls.begin(context).api
         return audit.heal(api, self._engine, parts, dry_run=dry_run)
 

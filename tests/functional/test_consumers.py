@@ -762,6 +762,18 @@ def test_a_payload_without_a_generation(client, placement):
         client.put_allocations(None, VM, None)
 
 
+def test_several_payloads_that_make_no_sense(client, placement):
+    good = payload({HOST: {"VCPU": 1}})
+    for given in (None, [good], {VM: None}, {VM: [good]}, {VM: good, VM.upper(): good}):
+        for call in (client.post_allocations, client.heal_allocations):
+            with pytest.raises(exceptions.InvalidAllocation):
+                call(None, given)
+    with pytest.raises(exceptions.InvalidUUID):
+        client.post_allocations(None, {"vm": good})
+    assert client.post_allocations(None, {}) is True
+    assert placement.requests == []
+
+
 def test_consumers_are_uuids(client, placement):
     for call in (
         lambda: client.get_allocs_for_consumer(None, "vm"),
