@@ -8,7 +8,7 @@ is remembered for all providers, so that a pass asks for nothing twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 from reportclient import workers as workers_
 from reportclient.api import PlacementAPI
@@ -31,7 +31,6 @@ class KnownNames:
         self._lock = threading.Lock()
         self._traits: set[str] = set()
         self._classes: set[str] = set()
-        self._one_by_one = workers_.Workers(1)
         self.unknown: frozenset[str] = frozenset()
 
     def renew_lock(self) -> None:
@@ -49,16 +48,26 @@ class KnownNames:
         :raises TraitCreationFailed, TraitRetrievalFailed: Placement refused.
         :raises PlacementUnavailable: it could not be reached.
         """
-        self._ensure(
-            names,
-            self._traits,
-            lambda missing: api.list_traits(names=missing),
-            api.ensure_trait,
-            workers,
-        )
+        missing = self._unknown_of(names, self._traits)
+        if len(missing) >= _LIST_FROM:
+            there = api.list_traits(names=missing)
+            with self._lock:
+                self._traits |= there
+            missing = [name for name in missing if name not in there]
+        workers_.values(workers.run(api.ensure_trait, missing))
+        with self._lock:
+            self._traits.update(missing)
 
     def ensure_classes(self, api: PlacementAPI, names: Iterable[str]) -> None:
         """Create the custom resource classes that do not exist yet.
+
+        :raises: as `make_classes`.
+        """
+        for _ in self.make_classes(api, names):
+            pass
+
+    def make_classes(self, api: PlacementAPI, names: Iterable[str]) -> Iterator[str]:
+        """Create the custom resource classes that do not exist yet; each once it is there.
 
         One after the other. Placement numbers them itself, and on PostgreSQL
         takes another class that got the same number for this one: it answers
@@ -68,13 +77,22 @@ class KnownNames:
             Placement refused.
         :raises PlacementUnavailable: it could not be reached.
         """
-        self._ensure(
-            names,
-            self._classes,
-            lambda _: api.list_resource_classes(),
-            api.ensure_resource_class,
-            self._one_by_one,
-        )
+        missing = self._unknown_of(names, self._classes)
+        if len(missing) >= _LIST_FROM:
+            there = api.list_resource_classes()
+            with self._lock:
+                self._classes |= there
+            yield from (name for name in missing if name in there)
+            missing = [name for name in missing if name not in there]
+        for name in missing:
+            api.ensure_resource_class(name)
+            with self._lock:
+                self._classes.add(name)
+            yield name
+
+    def unknown_classes(self, names: Iterable[str]) -> list[str]:
+        """The custom classes among ``names`` that are not known to exist."""
+        return self._unknown_of(names, self._classes)
 
     def missing_traits(self, api: PlacementAPI, names: Iterable[str]) -> frozenset[str]:
         """Ask Placement which of the traits it does not have."""
@@ -108,24 +126,10 @@ class KnownNames:
             self._classes.clear()
             self.unknown = frozenset()
 
-    def _ensure(
-        self,
-        names: Iterable[str],
-        known: set[str],
-        listing: Callable[[list[str]], frozenset[str]],
-        create: Callable[[str], bool],
-        workers: workers_.Workers,
-    ) -> None:
+    def _unknown_of(self, names: Iterable[str], known: set[str]) -> list[str]:
+        """The custom names that are not known to exist."""
         with self._lock:
-            missing = sorted({name for name in names if name.startswith("CUSTOM_")} - known)
-        if len(missing) >= _LIST_FROM:
-            there = listing(missing)
-            with self._lock:
-                known |= there
-            missing = [name for name in missing if name not in there]
-        workers_.values(workers.run(create, missing))
-        with self._lock:
-            known.update(missing)
+            return sorted({name for name in names if name.startswith("CUSTOM_")} - known)
 
     def _missing(
         self, asked: frozenset[str], there: frozenset[str], known: set[str]

@@ -8,7 +8,7 @@ others (P10): the result says of each what was written, what not, and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from reportclient import exceptions, merge, text
@@ -68,9 +68,17 @@ class _Flush:
         self._result = result
         self._keeper = ProviderKeeper(api, engine, result)
         self._writer = AspectWriter(api, engine, result)
+        #: Custom names that providers get, by provider and aspect.
+        self._new: dict[tuple[str, Aspect], set[str]] = {}
+        #: The making of classes, a step at a time; those that are there.
+        self._making: Iterator[str] = iter(())
+        self._made: set[str] = set()
+        self._unreachable: exceptions.PlacementUnavailable | None = None
 
     def run(self, plan: Plan) -> None:
         """Run the operations: in the plan's order, side by side where it is free."""
+        self._new = {(op.uuid, op.aspect): _new_names(op) for op in _only(WriteAspect, plan)}
+        self._making = self._make_classes()
         for kind, operations in _runs(plan):
             if kind is CreateProvider:
                 self._create(_only(CreateProvider, operations))
@@ -128,7 +136,7 @@ class _Flush:
             level = [op for op in waiting if op.parent_uuid not in coming]
             waiting = [op for op in waiting if op.parent_uuid in coming]
             ready = [op for op in level if not self._lacks_parent(op)]
-            self._each(lambda op: self._guarded(self._keeper.create, op), ready)
+            self._each(lambda op: self._guarded(self._keeper.create, op), ready, self._making)
 
     def _lacks_parent(self, operation: CreateProvider) -> bool:
         parent = self._result.providers.get(operation.parent_uuid or "")
@@ -159,42 +167,91 @@ class _Flush:
             # One that could not be renamed or moved is there all the same.
             if self._engine.cache.provider(operation.uuid) is not None:
                 by_provider.setdefault(operation.uuid, []).append(operation)
-        writable = [operation for group in by_provider.values() for operation in group]
-        if self._ensure_names(writable):
-            self._each(self._write_provider, list(by_provider.values()))
+        groups = list(by_provider.values())
+        streaming = len(groups) > 1 and self._engine.workers.size > 1
+        if not streaming:
+            for _ in self._making:
+                pass
+        if self._unreachable is None:
+            self._ensure_traits(groups)
+        if streaming:
+            workers_.values(self._engine.workers.stream(self._write_provider, self._ready(groups)))
+        else:
+            self._each(self._write_provider, list(self._ready(groups)))
+
+    def _ready(self, groups: Iterable[list[WriteAspect]]) -> Iterator[list[WriteAspect]]:
+        """The providers' writes, each once the classes that it needs are there.
+
+        If Placement cannot be reached, those that are left have failed,
+        without a request for each to find out.
+        """
+        waiting, more = list(groups), True
+        while waiting:
+            rest = []
+            for group in waiting:
+                if self._unreachable is not None:
+                    for operation in group:
+                        self._fail(operation, self._unreachable)
+                elif more and not self._needs(group) <= self._made:
+                    rest.append(group)
+                else:
+                    # Who needs a class that was refused will meet it again and say so.
+                    yield group
+            waiting, more = rest, next(self._making, None) is not None
+
+    def _needs(self, group: Iterable[WriteAspect]) -> set[str]:
+        return {
+            name
+            for operation in group
+            if operation.aspect is Aspect.INVENTORY
+            for name in self._new[operation.uuid, operation.aspect]
+        }
+
+    def _make_classes(self) -> Iterator[str]:
+        """Make the classes of all providers: each asked for once, a step at a time."""
+        wanted = self._names_for(Aspect.INVENTORY)
+        names = self._engine.names
+        self._made = wanted - set(names.unknown_classes(wanted))
+        try:
+            for name in names.make_classes(self._api, wanted):
+                self._made.add(name)
+                yield name
+        except exceptions.PlacementUnavailable as error:
+            self._unreachable = error
+        except exceptions.ReportClientError as error:
+            LOG.debug("Not all classes could be made at once: %s", error)
+
+    def _ensure_traits(self, groups: Iterable[Iterable[WriteAspect]]) -> None:
+        """Make the traits of all providers at once: each asked for once."""
+        uuids = {operation.uuid for group in groups for operation in group}
+        wanted = self._names_for(Aspect.TRAITS, uuids)
+        try:
+            self._engine.names.ensure_traits(self._api, wanted, self._engine.workers)
+        except exceptions.PlacementUnavailable as error:
+            self._unreachable = error
+        except exceptions.ReportClientError as error:
+            LOG.debug("Not all traits could be made at once: %s", error)
+
+    def _names_for(self, aspect: Aspect, uuids: Collection[str] | None = None) -> set[str]:
+        return {
+            name
+            for (uuid, of), names in self._new.items()
+            if of is aspect and (uuids is None or uuid in uuids)
+            for name in names
+        }
 
     def _write_provider(self, operations: Iterable[WriteAspect]) -> None:
         for operation in operations:
             self._guarded(self._writer.write, operation)
 
-    def _ensure_names(self, operations: Sequence[WriteAspect]) -> bool:
-        """Make the custom names of all providers at once: each asked for once.
-
-        :returns: False if Placement cannot be reached: then every write has
-            failed, without a request for each to find out.
-        """
-        new: dict[Aspect, set[str]] = {aspect: set() for aspect in Aspect}
-        for operation in operations:
-            value = merge.merge_aspect(
-                operation.aspect, operation.base, operation.mine, operation.believed
-            ).value
-            new[operation.aspect] |= set(value) - set(operation.believed)
-        names, workers = self._engine.names, self._engine.workers
-        try:
-            names.ensure_classes(self._api, new[Aspect.INVENTORY])
-            names.ensure_traits(self._api, new[Aspect.TRAITS], workers)
-        except exceptions.PlacementUnavailable as error:
-            for operation in operations:
-                self._fail(operation, error)
-            return False
-        except exceptions.ReportClientError as error:
-            # The provider that needs the name will meet it again and say so.
-            LOG.debug("Not all names could be ensured at once: %s", error)
-        return True
-
-    def _each(self, step: Callable[[T], None], items: Sequence[T]) -> None:
+    def _each(
+        self,
+        step: Callable[[T], None],
+        items: Sequence[T],
+        meanwhile: Iterator[object] | None = None,
+    ) -> None:
         """Do it for all, side by side; then raise what was not foreseen (P7)."""
-        workers_.values(self._engine.workers.run(step, items))
+        workers_.values(self._engine.workers.run(step, items, meanwhile))
 
     def _guarded(self, step: Callable[[Op], None], operation: Op) -> None:
         try:
@@ -207,6 +264,16 @@ class _Flush:
         # The first failure is the one that says what is wrong.
         result.failed = result.failed or error
         LOG.debug("Could not %s: %s", operation, error)
+
+
+def _new_names(operation: WriteAspect) -> set[str]:
+    """The custom names that a write adds."""
+    if operation.aspect is Aspect.AGGREGATES:
+        return set()
+    value = merge.merge_aspect(
+        operation.aspect, operation.base, operation.mine, operation.believed
+    ).value
+    return {name for name in set(value) - set(operation.believed) if name.startswith("CUSTOM_")}
 
 
 def _runs(plan: Plan) -> list[tuple[type[Operation], list[Operation]]]:

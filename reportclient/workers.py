@@ -7,13 +7,14 @@ import concurrent.futures
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 __all__ = ["Outcome", "Workers", "values"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+_END = object()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,19 +51,49 @@ class Workers:
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._pid: int | None = None
 
-    def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[Outcome[R]]:
+    def run(
+        self,
+        function: Callable[[T], R],
+        items: Sequence[T],
+        meanwhile: Iterator[object] | None = None,
+    ) -> list[Outcome[R]]:
         """Call the function for every item; outcomes in the items' order.
 
         One job's exception does not stop the others. Jobs must not call
         ``run`` of the same pool: the threads could all wait for each other.
+
+        :param meanwhile: steps of other work, for the calling thread to take
+            while jobs are running. What is left is for the caller.
         """
         if self.size <= 1 or len(items) <= 1:
             return [_attempt(function, item) for item in items]
         pool = self._started()
+        if meanwhile is not None:
+            futures = [pool.submit(_attempt, function, item) for item in items]
+            try:
+                while not all(future.done() for future in futures):
+                    if next(meanwhile, _END) is _END:
+                        break
+            finally:
+                concurrent.futures.wait(futures)
+            return [future.result() for future in futures]
         # The calling thread would only wait, so it takes the last job itself.
         futures = [pool.submit(_attempt, function, item) for item in items[:-1]]
         last = _attempt(function, items[-1])
         return [*(future.result() for future in futures), last]
+
+    def stream(self, function: Callable[[T], R], items: Iterable[T]) -> list[Outcome[R]]:
+        """As `run`, for items that come one after the other: each starts when it comes."""
+        if self.size <= 1:
+            return [_attempt(function, item) for item in items]
+        pool = self._started()
+        futures: list[concurrent.futures.Future[Outcome[R]]] = []
+        try:
+            for item in items:
+                futures.append(pool.submit(_attempt, function, item))  # noqa: PERF401
+        finally:
+            concurrent.futures.wait(futures)
+        return [future.result() for future in futures]
 
     def close(self) -> None:
         """End the threads once their jobs are done. A later run starts new ones."""
