@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -104,20 +105,35 @@ class Reporter:
 
         :param missing: a listing has just shown that Placement lacks the node.
         """
+        attempts = itertools.count()
+
+        def drive() -> None:
+            result.redriven = next(attempts)
+            result.try_again()
+            tree = self._tree(api, node, missing=missing and not result.redriven)
+            try:
+                self._drive(node, tree, driver, api, result, startup=startup)
+            except exceptions.ReportClientError as error:
+                if _worth_redriving(error):
+                    _say_so(node, error, result.redriven)
+                raise
+
+        # The loop costs as much as all the rest of a pass that changes nothing.
+        try:
+            drive()
+            return
+        except exceptions.ReportClientError as error:
+            if not _worth_redriving(error):
+                raise
+            failures = [error]
         retrying = self._engine.retrying(_worth_redriving).copy(
             stop=tenacity.stop_after_attempt(1 + _REDRIVES)
         )
         for attempt in retrying:
             with attempt:
-                result.redriven = attempt.retry_state.attempt_number - 1
-                result.try_again()
-                tree = self._tree(api, node, missing=missing and not result.redriven)
-                try:
-                    self._drive(node, tree, driver, api, result, startup=startup)
-                except exceptions.ReportClientError as error:
-                    if _worth_redriving(error):
-                        _say_so(node, error, result.redriven)
-                    raise
+                if failures:
+                    raise failures.pop()
+                drive()
 
     def _drive(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -175,7 +176,7 @@ def inventories(answer: Answer) -> AspectValue[Inventory]:
     """The inventory of a provider."""
     with _shape(answer):
         given = _typed(answer.body["inventories"], dict)
-        inventory = {_text(name): _numbers(record) for name, record in given.items()}
+        inventory = {sys.intern(_text(name)): _numbers(record) for name, record in given.items()}
         return AspectValue(inventory, _generation(answer))
 
 
@@ -198,7 +199,8 @@ def traits(answer: Answer) -> AspectValue[frozenset[str]]:
 def names(answer: Answer, key: str) -> frozenset[str]:
     """A list of texts."""
     with _shape(answer):
-        return frozenset(_text(name) for name in _typed(answer.body[key], list))
+        # Many providers have the same few, and each answer spells them anew.
+        return frozenset(sys.intern(_text(name)) for name in _typed(answer.body[key], list))
 
 
 def resource_classes(answer: Answer) -> frozenset[str]:
@@ -321,7 +323,7 @@ def _numbers(record: Any) -> dict[str, int | float]:
     for field, value in _typed(record, dict).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{field} is {value!r}")
-    return dict(record)
+    return {sys.intern(field): value for field, value in record.items()}
 
 
 def _amounts(given: Any) -> dict[str, int]:

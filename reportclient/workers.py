@@ -77,10 +77,26 @@ class Workers:
             finally:
                 concurrent.futures.wait(futures)
             return [future.result() for future in futures]
-        # The calling thread would only wait, so it takes the last job itself.
-        futures = [pool.submit(_attempt, function, item) for item in items[:-1]]
-        last = _attempt(function, items[-1])
-        return [*(future.result() for future in futures), last]
+        # Every thread takes the next item until there is none: handing each item
+        # to a thread costs more than a pass that changes nothing. The calling
+        # thread would only wait, so it takes its share.
+        outcomes: list[Outcome[R] | None] = [None] * len(items)
+        numbers = iter(range(len(items)))
+
+        def work() -> None:
+            for number in numbers:
+                outcomes[number] = _attempt(function, items[number])
+
+        helpers = [pool.submit(work) for _ in range(min(self.size, len(items)) - 1)]
+        try:
+            work()
+        finally:
+            # Those that never began would find nothing left to do.
+            started = [helper for helper in helpers if not helper.cancel()]
+            concurrent.futures.wait(started)
+        for helper in started:
+            helper.result()
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def stream(self, function: Callable[[T], R], items: Iterable[T]) -> list[Outcome[R]]:
         """As `run`, for items that come one after the other: each starts when it comes."""
