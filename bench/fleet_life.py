@@ -112,16 +112,18 @@ def life(side: str, fleet: Fleet, adapter: MakeAdapter, watch: Stopwatch, worker
 
 
 def memory(side: str, fleet: Fleet, adapter: MakeAdapter, workers: int) -> float:
-    """Bytes a node that a client holds after reading all nodes, by tracemalloc."""
-    gc.collect()
+    """Bytes a node that are freed when a client forgets all nodes, by tracemalloc."""
     tracemalloc.start()
     peer = make(side, fleet, adapter, workers=workers)
     peer.restart()
     gc.collect()
-    held: float = tracemalloc.get_traced_memory()[0] / fleet.size
+    full = tracemalloc.get_traced_memory()[0]
+    peer.peer.client.clear_provider_cache()
+    gc.collect()
+    held = full - tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     peer.close()
-    return held
+    return held / fleet.size
 
 
 def main() -> None:

@@ -178,10 +178,10 @@ def memory(sides: dict[str, Any]) -> str:
 
 def held(found: dict[str, float]) -> str:
     """What a client keeps of each node."""
-    text = f"A client that has read them holds {found['ours']:,.0f} bytes for each node"
+    text = f"``ReportClient`` holds {found['ours']:,.0f} bytes for each node"
     if "nova" in found:
         text += f", nova {found['nova']:,.0f}"
-    return f"{text} (tracemalloc, {scale.HELD} nodes, whole process after garbage collection)."
+    return f"{text}: what is freed when it forgets {scale.HELD} nodes, by tracemalloc."
 
 
 def _matrix_lives(found: dict[str, Any]) -> str:
