@@ -61,6 +61,10 @@ def targets(client: dict[str, Any], scale: dict[str, Any]) -> list[Target]:
             found += make(hosts[size])
     if "nova" in fleets.get("1000", {}):
         found += _fleet(fleets["1000"])
+    if "nova" in fleets.get("held", {}):
+        held = fleets["held"]
+        ratio = held["ours"] / held["nova"]
+        found.append(Target("bytes held for a node: of nova's", None, 1, ratio, "scale", "memory"))
     if "8" in hosts:
         found += _floor("host", hosts["8"], _HOST_PASSES, "client")
     if "1000" in fleets:
