@@ -75,6 +75,12 @@ class _Store:
     #: How often a consumer was refused that shows nothing.
     seen: int = 0
 
+    def __post_init__(self) -> None:
+        # Only these can be phantoms; others that show nothing were emptied.
+        self.new = {
+            consumer for consumer, part in self.wanted.items() if part.consumer_generation is None
+        }
+
     def run(self, engine: Engine) -> None:
         self._without_nobody()
         if not self.wanted:
@@ -131,7 +137,7 @@ class _Store:
             return True
         if all(
             found[consumer].consumer_generation == part.consumer_generation
-            or self._is_phantom(found[consumer], part)
+            or self._shows_nothing(consumer, found)
             for consumer, part in self.wanted.items()
         ):
             return False
@@ -146,10 +152,9 @@ class _Store:
 
     # -- consumers that nobody can see -----------------------------------------
 
-    def _is_phantom(self, found: ConsumerAllocations, wanted: ConsumerAllocations) -> bool:
-        # Once cured, what is wanted has the generation that a refusal told.
-        new = wanted.consumer_generation is None or self.seen > _PATIENCE
-        return new and not found.resources and found.consumer_generation is None
+    def _shows_nothing(self, consumer: str, found: _Wanted) -> bool:
+        there = found[consumer]
+        return consumer in self.new and not there.resources and there.consumer_generation is None
 
     def _refused(
         self, found: _Wanted, error: exceptions.ConsumerConflict
@@ -171,7 +176,7 @@ class _Store:
         """
         phantoms = []
         for consumer, part in self.wanted.items():
-            if self._is_phantom(found[consumer], part):
+            if self._shows_nothing(consumer, found):
                 if got in (None, "None", str(part.consumer_generation)):
                     phantoms.append(consumer)
             elif found[consumer].consumer_generation != part.consumer_generation:

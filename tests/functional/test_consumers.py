@@ -474,6 +474,25 @@ def test_a_move_whose_answer_is_lost(client, operator, placement, hosts, vm, app
     assert len(writes(placement)) == (1 if applied else 2)
 
 
+@pytest.mark.parametrize("nth", [1, 3, 5, 6, 7])
+def test_a_move_to_a_consumer_left_behind(client, operator, placement, hosts, vm, nth):
+    """It is taken over, unless the source goes elsewhere meanwhile."""
+    migration = new_uuid()
+    operator.allocate(vm, {hosts[0]: {"VCPU": 2}})
+    with pytest.raises(exceptions.AllocationUpdateFailed):
+        claim(client, migration, {new_uuid(): {"VCPU": 1}})
+    placement.before(("POST", "/allocations"), lambda _: operator.allocate(vm, {}), nth=nth)
+    if nth == 7:
+        assert client.move_allocations(None, vm, migration)
+        assert held(operator, migration) == {hosts[0]: {"VCPU": 2}}
+    else:
+        with pytest.raises(exceptions.ConsumerConflict) as caught:
+            client.move_allocations(None, vm, migration)
+        assert not caught.value.phantom
+        assert held(operator, migration) == {}
+    assert len(writes(placement)) <= 7
+
+
 # -- more and less ---------------------------------------------------------------------
 
 
