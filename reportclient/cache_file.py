@@ -8,6 +8,7 @@ costs requests, and never truth.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -93,13 +94,18 @@ class CacheFile:
         try:
             self._write(_content(self._cache.states(), str(self._endpoint)))
         except OSError as error:
-            self._notices.warn(key, f"The cache file {self._path} cannot be written: {error}")
+            self._notices.warn(
+                key, f"The cache file {self._path} cannot be written: {_reason(error)}"
+            )
             return
         self._saved = changes
         self._notices.recovered(key, f"The cache file {self._path} can be written again.")
 
     def _write(self, content: Mapping[str, Any]) -> None:
         folder = self._path.parent
+        if not folder.is_dir():
+            # The lock would make it, and a mistyped path would go unnoticed.
+            raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(folder))
         lock = lockutils.external_lock(f"{self._path.name}.lock", lock_path=str(folder))
         with lock:
             # mkstemp makes it for the owner only.
@@ -116,7 +122,9 @@ class CacheFile:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, OSError | _Foreign) else f"it is damaged ({error!r})"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) if isinstance(error, _Foreign) else f"it is damaged ({error!r})"
 
 
 class _Foreign(ValueError):

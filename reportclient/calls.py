@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reportclient import exceptions
+from reportclient import exceptions, text
 from reportclient.api import PlacementAPI
 from reportclient.engine import Engine
 from reportclient.request_log import RequestLog
@@ -17,6 +17,10 @@ from reportclient.types import Context
 
 __all__ = ["Call", "Calls"]
 
+LOG = text.logger(__name__)
+
+#: Requests that a log line of a call names.
+_NAMED = 20
 #: Failures that an operator should hear of. What a driver did wrong is for
 #: the agent to say.
 _REFUSALS = (
@@ -74,5 +78,19 @@ class Calls:
             result.requests = call.log.by_kind()
             result.request_ids = call.log.request_ids()
             result.seconds = self._engine.clock() - call.began
+            if call.log.entries:
+                LOG.debug("%s", _account(call.log, result.seconds))
             if self._engine.cache_file is not None:
                 self._engine.cache_file.follow()
+
+
+def _account(log: RequestLog, seconds: float) -> str:
+    """The requests of a call on one line."""
+    entries = log.entries
+    shown = ", ".join(
+        f"{entry.method} {entry.route} {entry.status or 'no answer'}"
+        f" [{entry.request_id or 'no request id'}]"
+        for entry in entries[:_NAMED]
+    )
+    more = f", and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
+    return f"{len(entries)} requests in {seconds:.3f} s: {shown}{more}"

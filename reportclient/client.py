@@ -102,7 +102,10 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
             max_workers=(max_workers, 1),
             timeout=(timeout, 0.001),
         )
-        retry = retry or RetryPolicy()
+        if retry is None:
+            retry = RetryPolicy()
+        elif not isinstance(retry, RetryPolicy):
+            raise ValueError(f"retry is {retry!r}, which is no RetryPolicy")
         self._transport = Transport(
             adapter,
             timeout=timeout,

@@ -298,9 +298,13 @@ def judge(result: SyncResult) -> None:
     causes = list(failures.values())
     unavailable = all(isinstance(e, exceptions.PlacementUnavailable) for e in causes)
     kind = exceptions.SyncUnavailable if unavailable else exceptions.ResourceProviderSyncFailed
-    lines = [f"{result.providers[uuid].name} ({uuid}): {e}" for uuid, e in failures.items()]
+    # Children fail for their parent's reason: it is said once.
+    reasons = {
+        id(e): (result.providers[uuid].name, uuid, e) for uuid, e in reversed(failures.items())
+    }
+    lines = [f"{name} ({uuid}): {e}" for name, uuid, e in reversed(reasons.values())]
     error = kind(
-        f"{len(lines)} of {len(result.providers)} providers could not be sent to Placement: "
+        f"{len(failures)} of {len(result.providers)} providers could not be sent to Placement: "
         + "; ".join(lines[:5])
         + ("; ..." if len(lines) > 5 else ""),
         **causes[0].facts,

@@ -142,14 +142,17 @@ class _Flush:
         parent = self._result.providers.get(operation.parent_uuid or "")
         if parent is None or parent.failed is None:
             return False
-        self._fail(
-            operation,
-            exceptions.ParentProviderNotFound(
-                f"{operation.name} was not created: its parent {parent.name} "
-                f"({parent.uuid}) could not be: {parent.failed}",
-                provider=operation.uuid,
-            ),
+        if isinstance(parent.failed, exceptions.PlacementUnavailable):
+            # Nothing is wrong with either: the whole pass may succeed later.
+            self._fail(operation, parent.failed)
+            return True
+        missing = exceptions.ParentProviderNotFound(
+            f"{operation.name} was not created: its parent {parent.name} ({parent.uuid}) "
+            "could not be",
+            provider=operation.uuid,
         )
+        missing.__cause__ = parent.failed
+        self._fail(operation, missing)
         return True
 
     def _delete(self, operations: Sequence[DeleteProvider]) -> None:

@@ -39,6 +39,7 @@ def add_identity(parser: argparse.ArgumentParser) -> None:
 def add_host(parser: argparse.ArgumentParser) -> None:
     """Options of the driver that reads this machine."""
     group = parser.add_argument_group("this machine")
+    # The defaults are the driver's; here it counts whether one was given.
     for option, default, what in (
         ("--reserved-host-cpus", 0, "CPUs"),
         ("--reserved-host-memory-mb", 512, "MiB of memory"),
@@ -47,7 +48,6 @@ def add_host(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             option,
             type=_whole,
-            default=default,
             metavar="N",
             help=f"{what} that are not for guests (default: {default})",
         )

@@ -18,6 +18,10 @@ from reportclient.result import SyncResult
 __all__ = ["command"]
 
 
+#: Options of the driver that reads this machine.
+_RESERVED = ("reserved_host_cpus", "reserved_host_memory_mb", "reserved_host_disk_mb")
+
+
 class _Subject(NamedTuple):
     """What is reported: the root's UUID and name, and who knows the rest."""
 
@@ -54,11 +58,8 @@ def _host(given: argparse.Namespace) -> _Subject:
     for option in ("owner", "prune"):
         if getattr(given, option) not in ("FILE", False):
             raise exceptions.ConfigurationError(f"--{option} is for --file.")
-    driver = HostDriver(
-        reserved_host_cpus=given.reserved_host_cpus,
-        reserved_host_memory_mb=given.reserved_host_memory_mb,
-        reserved_host_disk_mb=given.reserved_host_disk_mb,
-    )
+    chosen = {name: getattr(given, name) for name in _RESERVED}
+    driver = HostDriver(**{name: n for name, n in chosen.items() if n is not None})
     return _Subject(given.uuid or machine_uuid("host"), given.name or machine_name(), driver)
 
 
@@ -66,6 +67,11 @@ def _file(given: argparse.Namespace) -> _Subject:
     from reportclient.drivers.desired import NODENAME, load
     from reportclient.drivers.file import FileDriver
 
+    for option in _RESERVED:
+        if getattr(given, option) is not None:
+            raise exceptions.ConfigurationError(
+                f"--{option.replace('_', '-')} is for this machine, not for --file."
+            )
     desired = load(given.file)
     name = given.name or (machine_name() if NODENAME in desired.name else desired.name)
     uuid = given.uuid or desired.uuid or machine_uuid("file", name)

@@ -20,6 +20,8 @@ def command(given: argparse.Namespace) -> int:
 
     :raises ResourceProviderNotFound: there is no such provider.
     """
+    if given.provider == "":
+        raise exceptions.InvalidName("The name or UUID of a provider is empty.", field="provider")
     out = render.console()
     with connection.client(given) as client:
         tree = _find_tree(client, given.provider or machine_name())

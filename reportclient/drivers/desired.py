@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import uuid as uuid_
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ __all__ = ["NODENAME", "DesiredProvider", "load"]
 
 #: Stands for the name of the node in names of providers.
 NODENAME = "$NODENAME"
+
+#: What looks as if it were to be filled in, and is not.
+_UNKNOWN = re.compile(r"\$(?!NODENAME)[A-Z_]{3,}")
 
 _PROVIDER = {
     "type": "object",
@@ -169,6 +173,9 @@ def _provider(given: Mapping[str, Any], where: str, faults: _Faults) -> DesiredP
             return None
 
     checked("name", validation.check_name)
+    if wrong := _UNKNOWN.search(given["name"]):
+        what = f"{wrong[0]} is not known; {NODENAME} is the only word of this kind"
+        faults.add(f"{where}name", what, field="name", value=given["name"])
     return DesiredProvider(
         given["name"],
         checked("uuid", validation.normalise_uuid),

@@ -44,12 +44,15 @@ class Reply:
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Recorded:
     """One request that was sent, and its answer (``None`` if it failed).
 
     :ivar path: with the query, without the endpoint.
+    :ivar headers: as they were sent, the token among them; ``repr`` shows none.
     :ivar json: the body, if it was JSON.
+    :ivar status: of the answer.
+    :ivar response_json: the answer's body, if it was JSON.
     :ivar body: the body as it was sent.
     """
 
@@ -60,6 +63,10 @@ class Recorded:
     status: int | None = None
     response_json: Any = None
     body: bytes = b""
+
+    def __repr__(self) -> str:
+        body = "" if self.json is None else f" {self.json!r}"
+        return f"<{self.method} {self.path}{body} -> {self.status}>"
 
     @property
     def kind(self) -> str:
@@ -114,6 +121,12 @@ class _Desk:
         self.requests: list[Recorded] = []
 
     def add(self, matcher: Matcher, **what: Any) -> None:
+        pair = isinstance(matcher, tuple) and len(matcher) == 2
+        if not pair or not isinstance(matcher[0], str):
+            raise ValueError(
+                f"{matcher!r} is no matcher: give a method and a path, as in "
+                '("PUT", "*/inventories") or ("*", "*")'
+            )
         method, path = matcher
         with self._lock:
             self.hooks.append(_Hook(method, path, **what))
@@ -334,6 +347,14 @@ class Meddling:
 
     def _hook(self, matcher: Matcher, nth: int, times: int, nested: bool, **what: Any) -> None:
         self.transport.desk.add(matcher, nth=nth, times=times, nested=nested, **what)
+
+    def unused_hooks(self) -> list[str]:
+        """The hooks that no request has met: a test may insist that there are none."""
+        return [
+            f"{hook.method} {hook.path}"
+            for hook in self.transport.desk.hooks
+            if hook.seen < hook.nth
+        ]
 
     def clear_hooks(self) -> None:
         """Take all hooks away; what was recorded stays."""

@@ -304,3 +304,23 @@ def test_allocating(operator, own):
 def test_what_the_operator_may_not_do_is_said(operator):
     with pytest.raises(AssertionError, match=r"GET /traits/X was answered 404: .*No such trait"):
         operator.call("GET", "/traits/X")
+
+
+def test_a_recorded_request_does_not_show_its_token(placement):
+    placement.adapter().get("/resource_providers", raise_exc=False)
+    [request] = placement.requests
+    assert request.headers["X-Auth-Token"] not in repr(request)
+    assert "GET /resource_providers" in repr(request)
+
+
+@pytest.mark.parametrize("matcher", ["PUT", ("PUT",), (None, "*")])
+def test_what_is_no_matcher_is_refused_with_an_example(placement, matcher):
+    with pytest.raises(ValueError, match="no matcher: give a method and a path"):
+        placement.respond(matcher, status=500)
+
+
+def test_hooks_that_nothing_met_are_named(placement):
+    placement.respond(("GET", "/resource_providers"), status=503)
+    placement.respond(("PUT", "*/traits"), status=503)
+    placement.adapter().get("/resource_providers", raise_exc=False)
+    assert placement.unused_hooks() == ["PUT */traits"]

@@ -299,6 +299,28 @@ def test_options_of_a_file_without_a_file(run, cloud, option):
     assert option[0] in err
 
 
+def test_options_of_this_machine_with_a_file(run, cloud, tree_file):
+    status, _, err = run("report", *cloud, "--file", tree_file, "--reserved-host-cpus", "2")
+    assert status == 2
+    assert "--reserved-host-cpus" in err
+
+
+def test_an_empty_name_is_not_this_machine(run, cloud):
+    status, _, err = run("show", *cloud, "")
+    assert status == 2
+    assert "empty" in err
+
+
+def test_debug_says_every_request(run, cloud, tree_file, caplog):
+    def said():
+        return [r.getMessage() for r in caplog.records if r.name.startswith("reportclient")]
+
+    run("-v", "report", *cloud, "--file", tree_file)
+    assert not [line for line in said() if "GET /resource_providers" in line]
+    run("--debug", "report", *cloud, "--file", tree_file)
+    assert [line for line in said() if "GET /resource_providers" in line]
+
+
 def test_dry_run_says_it_all_and_writes_nothing(run, cloud, operator, tree_file):
     status, out, err = run("report", *cloud, "--file", tree_file, "--dry-run")
     assert (status, err) == (0, "")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+import requests
 
 import reportclient
 from reportclient import exceptions
@@ -286,3 +287,28 @@ def test_what_nobody_foresaw_is_raised_and_the_next_pass_goes_on(
     assert held["traits"] == ["CUSTOM_RACK_7"]
     assert operator.provider(gone) is None
     assert len(operator.providers()) == 3
+
+
+def test_children_of_a_parent_that_could_not_be_reached_are_unreachable_too(
+    client, placement, root, editing
+):
+    def edit(tree):
+        for n in range(3):
+            tree.new_child(f"c{n}", root)
+
+    placement.fail(("POST", "*"), requests.exceptions.ConnectionError("refused"), times=99)
+    with pytest.raises(exceptions.SyncUnavailable) as caught:
+        client.report(None, root, "host1", editing(edit))
+    assert str(caught.value).count("refused") == 1
+    assert len(caught.value.result.failures) == 4
+
+
+def test_children_of_a_parent_that_was_refused_name_it_and_say_the_reason_once(
+    client, placement, root, editing
+):
+    placement.respond(("POST", "*"), status=403, body={}, times=99)
+    with pytest.raises(exceptions.ResourceProviderSyncFailed) as caught:
+        client.report(None, root, "host1", editing(lambda tree: tree.new_child("c", root)))
+    failures = {str(failure) for failure in caught.value.result.failures.values()}
+    assert len([text for text in failures if "403" in text]) == 1
+    assert [text for text in failures if "parent host1" in text and "403" not in text]

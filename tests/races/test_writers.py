@@ -91,7 +91,7 @@ class Scheduler(threading.Thread):
         self.placed = 0
 
     def run(self):
-        while not self.stop.wait(0.1):
+        while not self.stop.wait(0.5):
             consumer = f"{self.url}/allocations/{uuid.uuid4()}"
             headers = {"OpenStack-API-Version": "placement 1.28"}
             body = {

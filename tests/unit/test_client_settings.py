@@ -20,6 +20,7 @@ from reportclient.testing import FakePlacement
         {"timeout": 0},
         {"timeout": None},
         {"timeout": float("nan")},
+        {"retry": 3},
     ],
 )
 def test_settings_that_make_no_sense(settings):

@@ -158,6 +158,7 @@ children:
         ("name: a\ncolour: red\n", ["colour"]),
         ("name: a\nchildren: [{name: 7}]\n", ["children[0].name"]),
         ("name: somebody\n", ["somebody", "host1"]),
+        ("name: $NODENAM_1\n", ["$NODENAM_", "$NODENAME"]),
         (f"name: $NODENAME\nuuid: {CHILD}\n", [CHILD, ROOT]),
     ],
 )
