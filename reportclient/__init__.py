@@ -20,7 +20,7 @@ from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
 from reportclient.shapes import AllocationCandidates, Usages
 from reportclient.snapshot import TreeSnapshot
-from reportclient.types import Aspect, ProviderData
+from reportclient.types import Aspect, ProviderData, Scope
 from reportclient.validation import custom_resource_class
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "RequestGroup",
     "ResourceRequest",
     "RetryPolicy",
+    "Scope",
     "SyncResult",
     "TraitInfo",
     "TreeSnapshot",

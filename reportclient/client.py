@@ -33,7 +33,7 @@ from reportclient.result import ProviderResult, SyncResult
 from reportclient.retry import RetryPolicy
 from reportclient.single import SingleProvider, by_name
 from reportclient.transport import Transport
-from reportclient.types import Aspect, Context, Generation, Inventory
+from reportclient.types import Aspect, Context, Generation, Inventory, Scope
 from reportclient.workers import Workers
 
 __all__ = ["ReportClient", "TraitInfo"]
@@ -68,6 +68,11 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
     :param cache_file: keep what was read in this file, so that a restart
         costs one listing a tree. Written every minute at most, and by
         `close`; a file that cannot be used is ignored, with a warning.
+    :param scope: for an agent with many roots in a large cloud: list only
+        the providers of this `Scope` when ten trees or more are due, in place
+        of all there are. What such a listing cannot show whole is listed by
+        itself: nodes that are not in it or not known yet, trees of more than
+        one provider, and every tree at its deep refresh.
     :param retry: a `RetryPolicy`.
     :param strict: a standard trait or resource class that this Placement does
         not know is an error; by default it is left out, with a warning.
@@ -91,6 +96,7 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
         cache_file: str | os.PathLike[str] | None = None,
         retry: RetryPolicy | None = None,
         strict: bool = False,
+        scope: Scope | None = None,
         consumer_type: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -123,6 +129,7 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
             cache_file=cache_file,
             retry=retry,
             strict=strict,
+            scope=_checked_scope(scope),
             clock=clock,
             sleep=sleep,
             random=random,
@@ -597,6 +604,16 @@ class ReportClient(ConsumerCalls, CandidateCalls, AggregateCalls):
         call, result = self._calls.begin(context), SyncResult()
         with self._calls.accounted(call, result):
             return self._single.set_aspect(call.api, result, rp_uuid, aspect, mine, **how)
+
+
+def _checked_scope(scope: Scope | None) -> Scope | None:
+    if scope is None:
+        return None
+    if not isinstance(scope, Scope):
+        raise ValueError(f"scope is {scope!r}, which is no Scope")
+    members = validation.normalise_aggregates(scope.member_of)
+    required = validation.normalise_traits(scope.required)
+    return Scope(members, required) if members or required else None
 
 
 def _check_settings(**settings: tuple[object, float]) -> None:

@@ -27,6 +27,7 @@ from oslo_config import cfg
 from reportclient import exceptions
 from reportclient.client import ReportClient
 from reportclient.retry import RetryPolicy
+from reportclient.types import Scope
 
 __all__ = ["DEFAULT_GROUP", "list_opts", "load_adapter", "load_client", "register_opts"]
 
@@ -39,6 +40,7 @@ _CLIENT_OPTIONS = (
     "max_workers",
     "cache_file",
     "strict",
+    "consumer_type",
 )
 #: Likewise those of `RetryPolicy`, with a prefix of their own.
 _RETRY_OPTIONS = ("attempts", "deadline", "resend_attempts")
@@ -100,7 +102,16 @@ def load_client(conf: cfg.ConfigOpts, group: str = DEFAULT_GROUP, **settings: An
         if timeout <= 0:
             raise exceptions.ConfigurationError(f"[{group}] timeout is {timeout}, not above 0.")
         said["timeout"] = timeout
-    return ReportClient(adapter, **{**said, "retry": RetryPolicy(**retry), **settings})
+    scope = Scope(
+        frozenset(_value(conf, group, "scope_member_of")),
+        frozenset(_value(conf, group, "scope_required")),
+    )
+    try:
+        return ReportClient(
+            adapter, **{**said, "retry": RetryPolicy(**retry), "scope": scope, **settings}
+        )
+    except exceptions.InvalidInput as error:
+        raise exceptions.ConfigurationError(f"[{group}] {error}") from error
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -141,6 +152,21 @@ def _client_opts() -> list[cfg.Opt]:
             default=8,
             min=1,
             help="How many requests run at once. 1: no threads at all.",
+        ),
+        cfg.ListOpt(
+            "scope_member_of",
+            default=[],
+            help="Aggregates, by UUID. When many trees are due, list the providers in any of "
+            "these, in place of all that the cloud has.",
+        ),
+        cfg.ListOpt(
+            "scope_required",
+            default=[],
+            help="Traits. Likewise: list the providers that have all of these.",
+        ),
+        cfg.StrOpt(
+            "consumer_type",
+            help="What new consumers are, where Placement wants to know (1.38): INSTANCE, say.",
         ),
         cfg.BoolOpt(
             "strict",

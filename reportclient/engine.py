@@ -17,6 +17,7 @@ from reportclient.names import KnownNames
 from reportclient.notices import Notices
 from reportclient.refresh import Refresher
 from reportclient.retry import RetryPolicy
+from reportclient.types import Scope
 from reportclient.workers import Workers
 
 __all__ = ["Engine", "Settling"]
@@ -90,6 +91,7 @@ class Engine:
         cache_file: str | os.PathLike[str] | None,
         retry: RetryPolicy,
         strict: bool,
+        scope: Scope | None,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         random: Callable[[], float],
@@ -106,6 +108,7 @@ class Engine:
                 workers,
                 interval=refresh_interval,
                 deep_every=deep_refresh_every,
+                scope=scope,
                 clock=clock,
                 random=random,
             ),

@@ -20,7 +20,7 @@ from reportclient import exceptions, merge, text
 from reportclient import workers as workers_
 from reportclient.api import AspectValue, PlacementAPI, ProviderListing
 from reportclient.cache import Cache, CachedProvider
-from reportclient.types import ASPECTS, Aspect, ProviderRecord, ProviderSummary
+from reportclient.types import ASPECTS, Aspect, ProviderRecord, ProviderSummary, Scope
 
 __all__ = ["Refresher", "read_aspect"]
 
@@ -70,6 +70,7 @@ class Refresher:
     :param interval: seconds after which a tree is due again; 0: never.
     :param deep_every: every so many refreshes everything is read afresh; 0:
         never.
+    :param scope: what to list for many trees, in place of all providers.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Refresher:
         *,
         interval: float,
         deep_every: int,
+        scope: Scope | None,
         clock: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
@@ -86,6 +88,7 @@ class Refresher:
         self._workers = workers
         self._interval = interval
         self._deep_every = deep_every
+        self._scope = scope
         self._clock = clock
         self._random = random
 
@@ -162,7 +165,7 @@ class Refresher:
         """The listings of the trees and, at the same time, of what they share."""
         jobs: list[Callable[[], ProviderListing]] = []
         if len(uuids) >= _LIST_ALL_FROM:
-            jobs.append(api.list_providers)
+            jobs.append(lambda: self._list_many(api))
         else:
             jobs += [lambda uuid=uuid: api.list_providers(in_tree=uuid) for uuid in uuids]  # type: ignore[misc]
         if aggregates:
@@ -171,7 +174,44 @@ class Refresher:
         sharing = answers.pop().providers if aggregates else ()
         if len(uuids) >= _LIST_ALL_FROM:
             answers = _split(answers[0], uuids)
+            if self._scope is not None:
+                self._complete(api, uuids, answers)
         return answers, sharing
+
+    def _list_many(self, api: PlacementAPI) -> ProviderListing:
+        if self._scope is not None:
+            members = sorted(self._scope.member_of) or None
+            try:
+                return api.list_providers(member_of=members, required=sorted(self._scope.required))
+            except exceptions.MicroversionNotSupported:
+                LOG.debug("This Placement is too old to list by aggregates or traits.")
+            except exceptions.UnknownTrait:
+                # Nobody has a trait that does not exist yet.
+                return ProviderListing((), None)
+        return api.list_providers()
+
+    def _complete(
+        self, api: PlacementAPI, uuids: Sequence[str], listings: list[ProviderListing]
+    ) -> None:
+        """List by itself every tree that the scope's listing may not show whole.
+
+        It shows a tree's root and not its children, if these are outside the
+        scope. So it is enough for a tree that is known to be a single provider,
+        until the next deep refresh asks whether it still is.
+        """
+        jobs = [
+            n
+            for n, (uuid, listing) in enumerate(zip(uuids, listings, strict=True))
+            if not self._is_lone(uuid, listing)
+        ]
+        found = self._workers.run(lambda n: api.list_providers(in_tree=uuids[n]), jobs)
+        for n, listing in zip(jobs, workers_.values(found), strict=True):
+            listings[n] = listing
+
+    def _is_lone(self, uuid: str, listing: ProviderListing) -> bool:
+        _, _, listed = self._cache.listing_facts(uuid)
+        deep = 0 < self._deep_every <= listed + 1
+        return not deep and len(self._cache.own(uuid)) == 1 and len(listing.providers) == 1
 
     def _list_sharing(
         self, api: PlacementAPI, aggregates: Collection[str]

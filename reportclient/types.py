@@ -21,6 +21,7 @@ __all__ = [
     "ProviderData",
     "ProviderRecord",
     "ProviderSummary",
+    "Scope",
 ]
 
 #: A resource provider generation: a token that Placement hands out. It is
@@ -128,3 +129,16 @@ class ProviderSummary:
             "parent_provider_uuid": self.parent_uuid,
             "root_provider_uuid": self.root_uuid,
         }
+
+
+class Scope(NamedTuple):
+    """Which providers an agent with many roots lists at once, in a large cloud.
+
+    Only what all the conditions hold for is listed.
+
+    :ivar member_of: in any of these aggregates; empty: whatever they are in.
+    :ivar required: with all of these traits.
+    """
+
+    member_of: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient import exceptions, provider_uuid
+from reportclient import Scope, exceptions, provider_uuid
 
 SPACE = "00000000-0000-4000-8000-000000000001"
 NODES = [(provider_uuid(SPACE, str(n)), f"node{n}") for n in range(40)]
@@ -94,3 +94,106 @@ def test_bad_input_is_refused_before_anything(client, placement):
     with pytest.raises(exceptions.InvalidName):
         client.report_many(None, [*NODES, (SPACE, "")], Ironic())
     assert placement.requests == []
+
+
+# -- a scope -----------------------------------------------------------------------
+
+PARTITION = provider_uuid(SPACE, "partition")
+
+
+class Partitioned(Ironic):
+    """Puts its nodes into an aggregate."""
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        super().update_provider_tree(provider_tree, nodename, allocations)
+        provider_tree.add_aggregates(nodename, PARTITION)
+
+
+SCOPES = [
+    Scope(member_of=frozenset({PARTITION})),
+    Scope(required=frozenset({"CUSTOM_RACK"})),
+    Scope(frozenset({PARTITION.upper()}), frozenset({"CUSTOM_RACK"})),
+]
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=["aggregate", "trait", "both"])
+def test_a_scope_is_listed_in_place_of_all(make_client, placement, operator, clock, scope):
+    for n in range(5):
+        operator.create_provider(f"other{n}")
+    client = make_client(scope=scope)
+    client.report_many(None, NODES, Partitioned())
+    clock.now += 300
+    placement.requests.clear()
+    results = client.report_many(None, NODES, Partitioned())
+    assert not any(result.changed or result.error for result in results.values())
+    many = [r for r in placement.requests if "MISC_SHARES" not in r.path]
+    [listing] = many
+    assert "other0" not in str(listing.response_json)
+    assert len(listing.response_json["resource_providers"]) == len(NODES)
+
+
+def test_what_a_scope_cannot_show_whole_is_listed_by_itself(
+    make_client, placement, operator, clock
+):
+    """A child outside the scope is nobody's to delete, and no change is missed."""
+    client = make_client(scope=SCOPES[0], deep_refresh_every=0)
+    client.report_many(None, NODES, Partitioned())
+    parent, left = NODES[0][0], NODES[1][0]
+    with make_client() as other:
+        tree = other.get_provider_tree_and_ensure_root(None, parent)
+        tree.new_child("child", parent)
+        other.update_from_provider_tree(None, tree)
+    client.invalidate_resource_provider(parent)
+    operator.set_aggregates(left, set())
+    operator.add_trait(left, "CUSTOM_OP")
+    clock.now += 300
+    seen = {}
+
+    class Looking(Partitioned):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            seen[nodename] = {
+                provider_tree.data(u).name for u in provider_tree.get_provider_uuids()
+            }
+            super().update_provider_tree(provider_tree, nodename, allocations)
+
+    for _ in range(3):
+        clock.now += 300
+        results = client.report_many(None, NODES, Looking())
+        assert not any(result.error for result in results.values())
+        assert seen["node0"] == {"node0", "child"}
+    assert operator.provider(left)["aggregates"] == [PARTITION]
+    assert "CUSTOM_OP" in operator.provider(left)["traits"]
+    assert "child" in operator.providers()
+
+
+def test_a_deep_refresh_sees_children_that_a_scope_hides(make_client, operator, clock):
+    client = make_client(scope=SCOPES[0], deep_refresh_every=2)
+    client.report_many(None, NODES, Partitioned())
+    operator.create_provider("child", parent=NODES[0][0])
+    for _ in range(3):
+        clock.now += 300
+        client.report_many(None, NODES, Partitioned())
+    tree = client.get_provider_tree_and_ensure_root(None, NODES[0][0])
+    assert tree.exists("child")
+
+
+def test_a_server_too_old_for_a_scope_lists_all(older, make_client, clock):
+    placement = older("1.17")
+    client = make_client(placement.adapter(), scope=SCOPES[1])
+    client.report_many(None, NODES, Ironic())
+    clock.now += 300
+    results = client.report_many(None, NODES, Ironic())
+    assert not any(result.changed or result.error for result in results.values())
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        ["CUSTOM_X"],
+        Scope(member_of=frozenset({"rack"})),
+        Scope(required=frozenset({"rack"})),
+    ],
+)
+def test_what_is_no_scope_is_refused(make_client, scope):
+    with pytest.raises(ValueError, match=r"scope|rack"):
+        make_client(scope=scope)
