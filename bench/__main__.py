@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench tree | passes | client | scale``: measure beside nova, or alone.
+"""``python -m bench tree | passes | consumers | client | scale``: measure beside nova, or alone.
 
-``tree`` times the two ProviderTrees, ``passes`` counts requests on the real
-Placement in this process; ``client`` and ``scale`` start PostgreSQL or SQLite
+``tree`` times the two ProviderTrees, ``passes`` and ``consumers`` count
+requests on the real Placement in this process; ``client`` and ``scale`` start PostgreSQL or SQLite
 and Placement as processes on loopback. nova comes from PyPI into an
 environment of its own, ``.venv-nova``. Results go to the terminal and, with
 ``--save``, to ``bench/results``, from which ``python -m bench page`` writes
@@ -22,7 +22,7 @@ from bench import client, page, rounds, scale, servers
 from bench.tables import table
 
 SIZES = (1000, 5000)
-KINDS = ("tree", "passes", "client", "scale")
+KINDS = ("tree", "passes", "consumers", "client", "scale")
 
 
 def tree(options: argparse.Namespace) -> dict[str, Any]:
@@ -44,6 +44,15 @@ def passes(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"ours": rounds.run(sys.executable, "-m", "bench.passes", "ours")}
     if not options.alone:
         found["nova"] = rounds.run(nova_python(options), "-m", "bench.passes", "nova")
+    return found
+
+
+def consumers(options: argparse.Namespace) -> dict[str, Any]:
+    """Requests and time of calls about consumers, likewise."""
+    module = "bench.consumer_calls"
+    found: dict[str, Any] = {"ours": rounds.run(sys.executable, "-m", module, "ours")}
+    if not options.alone:
+        found["nova"] = rounds.run(nova_python(options), "-m", module, "nova")
     return found
 
 
@@ -88,12 +97,30 @@ def passes_table(found: dict[str, Any], tree_: str) -> str:
     return table(("pass", "requests", "nova 34", "time ratio"), rows)
 
 
+def consumers_table(found: dict[str, Any]) -> str:
+    """One table for all calls."""
+    rows = []
+    for title, ours in found["ours"].items():
+        nova = found.get("nova", {}).get(title)
+        rows.append(
+            (
+                title,
+                str(ours["requests"]),
+                str(nova["requests"]) if nova else "",
+                f"{nova['seconds'] / ours['seconds']:,.1f}" if nova else "",
+            )
+        )
+    return table(("call", "requests", "nova 34", "time ratio"), rows)
+
+
 def show(what: str, found: dict[str, Any]) -> str:
     """The tables of a measurement."""
     if what == "client":
         return client.show(found)
     if what == "scale":
         return scale.show(found)
+    if what == "consumers":
+        return consumers_table(found)
     if what == "tree":
         return "\n".join(f"{size} providers\n\n{tree_table(found, size)}\n" for size in found)
     return "\n".join(f"{key}\n\n{passes_table(found, key)}\n" for key in found["ours"])
@@ -125,9 +152,15 @@ def main() -> None:
     real.add_argument("--size", nargs="+", type=int, help="children, or nodes")
     options = parser.parse_args()
     if options.what == "page":
-        page.write(tree_table, passes_table)
+        page.write(tree_table, passes_table, consumers_table)
         return
-    kinds = {"tree": tree, "passes": passes, "client": client.measure, "scale": scale.measure}
+    kinds = {
+        "tree": tree,
+        "passes": passes,
+        "consumers": consumers,
+        "client": client.measure,
+        "scale": scale.measure,
+    }
     found = kinds[options.what](options)
     print(show(options.what, found))
     if options.save:

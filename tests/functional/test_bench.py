@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import client, page, rounds, scale
-from bench.__main__ import passes_table, tree_table
+from bench.__main__ import consumers_table, passes_table, tree_table
 
 SIDES = {"ours": 1, "floor": 1}
 
@@ -38,11 +38,11 @@ def test_a_fleet(service):
     assert "first report" in scale.pass_table(found)
 
 
-@pytest.mark.parametrize("name", ["client", "scale", "passes", "tree"])
+@pytest.mark.parametrize("name", ["client", "scale", "passes", "consumers", "tree"])
 def test_results_are_kept(name):
     assert json.loads((page.RESULTS / f"{name}.json").read_text())["found"]
 
 
 def test_the_page_is_the_one_in_the_documentation():
     written = Path(page.HERE.parent, "docs", "measured.rst").read_text()
-    assert written == page.page(tree_table, passes_table)
+    assert written == page.page(tree_table, passes_table, consumers_table)
