@@ -8,12 +8,14 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 __all__ = ["Outcome", "Workers", "values"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
+P = ParamSpec("P")
 _END = object()
 
 
@@ -67,9 +69,8 @@ class Workers:
         """
         if self.size <= 1 or len(items) <= 1:
             return [_attempt(function, item) for item in items]
-        pool = self._started()
         if meanwhile is not None:
-            futures = [pool.submit(_attempt, function, item) for item in items]
+            futures = [self._submit(_attempt, function, item) for item in items]
             try:
                 while not all(future.done() for future in futures):
                     if next(meanwhile, _END) is _END:
@@ -87,7 +88,7 @@ class Workers:
             for number in numbers:
                 outcomes[number] = _attempt(function, items[number])
 
-        helpers = [pool.submit(work) for _ in range(min(self.size, len(items)) - 1)]
+        helpers = [self._submit(work) for _ in range(min(self.size, len(items)) - 1)]
         try:
             work()
         finally:
@@ -102,11 +103,10 @@ class Workers:
         """As `run`, for items that come one after the other: each starts when it comes."""
         if self.size <= 1:
             return [_attempt(function, item) for item in items]
-        pool = self._started()
         futures: list[concurrent.futures.Future[Outcome[R]]] = []
         try:
             for item in items:
-                futures.append(pool.submit(_attempt, function, item))  # noqa: PERF401
+                futures.append(self._submit(_attempt, function, item))  # noqa: PERF401
         finally:
             concurrent.futures.wait(futures)
         return [future.result() for future in futures]
@@ -123,14 +123,17 @@ class Workers:
         """Take a new lock: after a fork, another thread may have held it."""
         self._lock = threading.Lock()
 
-    def _started(self) -> concurrent.futures.ThreadPoolExecutor:
+    def _submit(
+        self, function: Callable[P, S], *args: P.args, **kwargs: P.kwargs
+    ) -> concurrent.futures.Future[S]:
+        # Under the lock: a pool that `close` has taken away takes no more jobs.
         with self._lock:
             if self._pool is None or self._pid != os.getpid():
                 self._pool = concurrent.futures.ThreadPoolExecutor(
                     self.size, thread_name_prefix=self._name
                 )
                 self._pid = os.getpid()
-            return self._pool
+            return self._pool.submit(function, *args, **kwargs)
 
 
 def _attempt(function: Callable[[T], R], item: T) -> Outcome[R]:

@@ -180,6 +180,36 @@ def test_b131_closing_leaves_nothing_open(root, editing):
         gc.collect()
 
 
+def test_a_client_that_is_closed_in_the_middle_of_a_pass_ends_the_pass(
+    make_client, placement, operator, root, editing
+):
+    client = make_client(max_workers=4)
+
+    def grow(tree):
+        for n in range(3):
+            tree.new_child(f"c{n}", root)
+
+    client.report(None, root, "h", editing(grow))
+    closed = []
+
+    def close(request):
+        closed.append(request.path)
+        client.close()
+
+    placement.before(("PUT", "/resource_classes/CUSTOM_A"), close)
+
+    def use(tree):
+        for n in range(3):
+            tree.update_inventory(f"c{n}", {"CUSTOM_A": {"total": 1 + n}})
+
+    assert client.report(None, root, "h", editing(use)).complete
+    assert closed
+    there = operator.providers()
+    for n in range(3):
+        assert operator.provider(there[f"c{n}"])["inventory"]["CUSTOM_A"]["total"] == 1 + n
+    client.close()
+
+
 def test_b130_building_clients_is_cheap_and_does_no_io(placement):
     adapter = placement.adapter()
 
