@@ -83,8 +83,10 @@ nodes and multiplied: each of its passes goes through all of them.
 {scale}
 
 What a node costs, by the number of nodes: microseconds of CPU a node for the passes, wall
-time for the first report, and the peak memory of the process. "Nothing due" and "a call each"
-must not depend on the number of nodes.
+time for the first report, and the peak memory of the process. A pass over one of many nodes
+("a call each") must not depend on how many there are. ``report_many`` ("nothing due") keeps a
+result for each node until it returns, and with 10,000 the garbage collector has to look at
+them: against canned answers a node took 24 us with the collector off, 27 to 39 us with it.
 
 {growth}
 
